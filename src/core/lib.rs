@@ -17,5 +17,7 @@
 
 pub mod canonical;
 pub mod digest;
+pub mod edit;
+pub mod frame;
 pub mod ids;
 pub mod json;
