@@ -18,6 +18,11 @@
 pub mod canonical;
 pub mod digest;
 pub mod edit;
+pub mod error;
 pub mod frame;
 pub mod ids;
+pub mod journal;
 pub mod json;
+pub mod session;
+pub mod storage;
+pub mod time;

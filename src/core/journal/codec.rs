@@ -1,0 +1,130 @@
+//! A record's text form: one JSON object, field names as in §4.
+
+use super::record::{Record, RecordState};
+use crate::frame::{ConfirmedAs, Reason};
+use crate::ids::DocId;
+use crate::json::{self, ObjectWriter, Value};
+
+/// A stored text that is no record of this version. It is left where it is and reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a stored record could not be read")]
+pub struct CorruptRecord;
+
+impl Record {
+    /// The text form.
+    pub fn encode(&self) -> String {
+        let mut out = String::with_capacity(512);
+        let mut w = ObjectWriter::new(&mut out);
+        w.string("doc", self.doc.as_str())
+            .display("patch_id", self.patch_id)
+            .display("digest", self.digest)
+            .display("incarnation", self.incarnation)
+            .integer("epoch", self.epoch)
+            .string("state", self.state.as_str())
+            .integer("delivery", self.delivery)
+            .integer("local_seq", self.local_seq)
+            .integer("received_at", self.received_at)
+            .bool("kept", self.kept)
+            .bool("flushed", self.flushed);
+        if let Some(reason) = self.reason {
+            w.string("reason", reason.as_str());
+        }
+        if let Some(at) = self.settled_at {
+            w.integer("settled_at", at);
+        }
+        if let Some(confirmed) = self.confirmed {
+            w.string("confirmed", confirmed.as_str());
+        }
+        if let Some(result) = &self.result {
+            w.raw("result", result);
+        }
+        w.end();
+        out
+    }
+
+    /// Reads the text form.
+    ///
+    /// # Errors
+    /// [`CorruptRecord`] for anything that [`Record::encode`] does not write.
+    pub fn decode(text: &str) -> Result<Self, CorruptRecord> {
+        let value = json::parse(text).map_err(|_| CorruptRecord)?;
+        read(&value).ok_or(CorruptRecord)
+    }
+}
+
+fn read(value: &Value<'_>) -> Option<Record> {
+    let text = |name: &str| value.field(name).and_then(Value::as_str);
+    let integer = |name: &str| value.field(name).and_then(Value::as_integer);
+    let flag = |name: &str| value.field(name).and_then(Value::as_bool);
+    Some(Record {
+        doc: DocId::new(text("doc")?)?,
+        patch_id: text("patch_id")?.parse().ok()?,
+        digest: text("digest")?.parse().ok()?,
+        incarnation: text("incarnation")?.parse().ok()?,
+        epoch: integer("epoch")?,
+        state: RecordState::from_code(text("state")?)?,
+        reason: optional(text("reason"), Reason::from_code)?,
+        delivery: integer("delivery")?,
+        local_seq: integer("local_seq")?,
+        received_at: integer("received_at")?,
+        settled_at: integer("settled_at"),
+        kept: flag("kept")?,
+        flushed: flag("flushed")?,
+        confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
+        result: value.member("result").map(|m| m.raw.into()),
+    })
+}
+
+/// Absent stays absent; present must be known.
+fn optional<T>(word: Option<&str>, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    match word {
+        None => Some(None),
+        Some(word) => read(word).map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::Digest;
+    use crate::ids::{Incarnation, PatchId, Uuid};
+
+    #[test]
+    fn a_record_survives_its_text_form() {
+        let full = Record {
+            doc: DocId::new("notes/\"42\"\n").unwrap(),
+            patch_id: PatchId(Uuid::v4(1)),
+            digest: Digest::of(b"x"),
+            incarnation: Incarnation(Uuid::v4(2)),
+            epoch: 3,
+            state: RecordState::Refused,
+            reason: Some(Reason::AnchorNotFound),
+            delivery: 4,
+            local_seq: 5,
+            received_at: 6,
+            settled_at: Some(7),
+            kept: true,
+            flushed: false,
+            confirmed: Some(ConfirmedAs::Acked),
+            result: Some("{\"n\":1.50}".into()),
+        };
+        let bare = Record {
+            reason: None,
+            settled_at: None,
+            confirmed: None,
+            result: None,
+            state: RecordState::Applying,
+            ..full.clone()
+        };
+        for record in [full, bare] {
+            assert_eq!(Record::decode(&record.encode()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_corrupt() {
+        for text in ["", "{}", "null", "{\"doc\":\"d\"}"] {
+            assert_eq!(Record::decode(text), Err(CorruptRecord));
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The journal of one tab (§4): one record per patch, and what it proves.
+
+mod codec;
+mod record;
+
+pub use codec::CorruptRecord;
+pub use record::{Record, RecordState};
