@@ -25,4 +25,5 @@ pub mod journal;
 pub mod json;
 pub mod session;
 pub mod storage;
+pub mod tab;
 pub mod time;

@@ -1,7 +1,6 @@
 //! What the session is told.
 
-use crate::frame::{Homed, Reason};
-use crate::ids::{DocId, PatchId};
+use crate::frame::Reason;
 use crate::storage::{StorageFault, TransactionOutcome};
 use crate::time::Now;
 
@@ -69,7 +68,7 @@ pub enum Event {
     LockLost,
     /// The store reported by itself that it is gone (`versionchange`, `close`).
     StorageLost(StorageFault),
-    /// The time asked for by `Session::next_wake` has come.
+    /// The time asked for by [`super::Session::next_wake`] has come.
     Timer,
     /// The host closes the session.
     Close,
@@ -134,23 +133,4 @@ pub enum ReconcileOutcome {
     Absent,
     /// It cannot tell, or it threw.
     Unknown,
-}
-
-/// How the host opens a document, or replaces its content.
-#[derive(Clone, Debug, PartialEq)]
-pub struct OpenDocument {
-    /// The document.
-    pub doc: DocId,
-    /// Whether its content leaves the tab only in saves by W1 (R7).
-    pub homed: Homed,
-    /// The stored version that the content was loaded from.
-    pub base_seq: u64,
-    /// Whether there is a reconcile hook.
-    pub reconciles: bool,
-    /// Patch ids live inside the document itself (J6, third way), so that `absent` needs no other proof.
-    pub marks_in_document: bool,
-    /// The content came back from the local store that `kept` speaks of.
-    pub restored: bool,
-    /// Patches that the content holds though the stored version does not: what a merge carried over (W3).
-    pub carried: Vec<PatchId>,
 }

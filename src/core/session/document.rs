@@ -1,0 +1,155 @@
+//! One open document: its incarnation, what R7 and J7 need to know of it, and its lane.
+//!
+//! A lane does one thing at a time, in arrival order (J9):
+//!
+//! ```text
+//!  queue ──► Intent ──► Guard ──► Handler ──► (throws) Reconcile ──► next
+//!        └─► Reconcile ── absent ──► Intent …
+//! ```
+
+use std::collections::VecDeque;
+
+use crate::frame::{Homed, PatchFrame};
+use crate::ids::{DocId, Incarnation, PatchId};
+use crate::time::Now;
+
+/// An open document.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) id: DocId,
+    pub(super) incarnation: Incarnation,
+    pub(super) homed: Homed,
+    pub(super) base_seq: u64,
+    pub(super) reconciles: bool,
+    pub(super) marks_in_document: bool,
+    /// The `seq` of `opened` for this incarnation: its predecessors are fenced (J7, R7).
+    pub(super) fenced_at: Option<u64>,
+    /// The socket on which it was announced last, by `hello` or `open`.
+    pub(super) announced_on: Option<u64>,
+    /// Its list was cut, so it was announced as `elsewhere`: silence in that list must prove nothing (R7).
+    pub(super) list_was_cut: bool,
+    pub(super) lane: Lane,
+}
+
+/// What a document does, and what waits.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    pub(super) queue: VecDeque<Work>,
+    pub(super) running: Option<Running>,
+}
+
+/// Something that waits its turn.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// A patch without a record.
+    Apply(Delivery),
+    /// A record whose outcome the host must tell (J7).
+    Reconcile(Question),
+}
+
+/// A `patch` frame and the socket that carried it (J3).
+#[derive(Debug, Clone)]
+pub(super) struct Delivery {
+    pub(super) conn: u64,
+    pub(super) frame: PatchFrame,
+}
+
+/// A question to the reconcile hook, and who is owed the answer.
+#[derive(Debug)]
+pub(super) struct Question {
+    pub(super) patch_id: PatchId,
+    /// The number the answer carries.
+    pub(super) delivery: u64,
+    pub(super) owed: Owed,
+}
+
+/// Who is owed an answer on the current connection.
+#[derive(Debug)]
+pub(super) enum Owed {
+    /// Nobody: the connection that asked is gone.
+    Nothing,
+    /// It was listed or answered as `applying` (J5).
+    FollowUp,
+    /// A `patch_query` that has not been answered at all yet.
+    State,
+    /// A redelivered patch: acknowledged if present, applied if absent.
+    Patch(Box<Delivery>),
+    /// The handler of this very delivery threw (J13).
+    Throw,
+}
+
+/// What a lane is doing.
+#[derive(Debug)]
+pub(super) enum Running {
+    /// The intent is on its way to the store, in this transaction.
+    Intent { transaction: u64, delivery: Delivery },
+    /// The host is asked for unconfirmed edits; answered in the same task.
+    Guard { call: u64, delivery: Delivery },
+    /// The handler was called.
+    Handler { call: u64 },
+    /// The hook was called.
+    Reconcile { call: u64 },
+}
+
+/// A call of the host's code that has not settled. It outlives its document: a handler that runs may yet make its
+/// effect, and its record stays `applying` until it settles (J3).
+#[derive(Debug)]
+pub(super) struct Call {
+    pub(super) doc: DocId,
+    pub(super) incarnation: Incarnation,
+    pub(super) patch_id: PatchId,
+    pub(super) since: Now,
+    /// `handler_timeout_ms` has passed: `patch_unknown` was said, later patches are `busy` (J9).
+    pub(super) overdue: bool,
+    pub(super) kind: CallKind,
+}
+
+/// Which of the host's functions runs.
+#[derive(Debug)]
+pub(super) enum CallKind {
+    /// `apply`; the answer carries this number.
+    Handler { delivery: u64 },
+    /// `reconcile`.
+    Reconcile(Question),
+}
+
+impl Document {
+    /// Whether R7 holds: content leaves this tab only in saves, and the server has fenced what came before.
+    pub(super) fn has_fenced_home(&self) -> bool {
+        self.homed == Homed::Server && self.fenced_at.is_some() && !self.list_was_cut
+    }
+
+    /// Whether `absent` from the hook may be believed (J7).
+    pub(super) fn may_hear_absent(&self) -> bool {
+        let on_fenced_base = self.fenced_at.is_some_and(|seq| self.base_seq >= seq);
+        on_fenced_base && (self.homed == Homed::Server || self.marks_in_document)
+    }
+
+    /// What the server is told about its home.
+    pub(super) const fn announced_home(&self) -> Homed {
+        if self.list_was_cut { Homed::Elsewhere } else { self.homed }
+    }
+}
+
+impl Lane {
+    /// The waiting or uncalled frame of a patch: received and not handled yet (J12b).
+    pub(super) fn uncalled_mut(&mut self, patch_id: PatchId) -> Option<&mut Delivery> {
+        if let Some(Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) = &mut self.running
+            && delivery.frame.patch_id == patch_id
+        {
+            return Some(delivery);
+        }
+        self.queue.iter_mut().find_map(|work| match work {
+            Work::Apply(delivery) if delivery.frame.patch_id == patch_id => Some(delivery),
+            _ => None,
+        })
+    }
+
+    /// The waiting question about a patch.
+    pub(super) fn question_mut(&mut self, patch_id: PatchId) -> Option<&mut Question> {
+        self.queue.iter_mut().find_map(|work| match work {
+            Work::Reconcile(question) if question.patch_id == patch_id => Some(question),
+            _ => None,
+        })
+    }
+}

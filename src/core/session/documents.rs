@@ -1,0 +1,162 @@
+//! Opening, replacing and closing documents.
+
+use super::document::{CallKind, Document, Lane, Running};
+use super::{Session, Status};
+use crate::error::CallError;
+use crate::frame::{Homed, Reason, TabFrame};
+use crate::ids::{DocId, Incarnation, PatchId, Uuid};
+use crate::journal::RecordState;
+use crate::json::MAX_SAFE_INTEGER;
+use crate::tab::Phase;
+use crate::time::Now;
+
+/// How the host opens a document, or replaces its content.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenDocument {
+    /// The document.
+    pub doc: DocId,
+    /// Whether its content leaves the tab only in saves by W1 (R7).
+    pub homed: Homed,
+    /// The stored version that the content was loaded from.
+    pub base_seq: u64,
+    /// Whether there is a reconcile hook.
+    pub reconciles: bool,
+    /// Patch ids live inside the document itself (J6, third way), so that `absent` needs no other proof.
+    pub marks_in_document: bool,
+    /// The content came back from the local store that `kept` speaks of.
+    pub restored: bool,
+    /// Patches that the content holds though the stored version does not: what a merge carried over (W3).
+    pub carried: Vec<PatchId>,
+}
+
+impl Session {
+    /// Opens a document: a new incarnation begins.
+    ///
+    /// # Errors
+    /// [`CallError::AlreadyOpen`], [`CallError::InvalidArgument`], or the session has ended.
+    pub fn open_document(&mut self, now: Now, random: [u128; 2], open: OpenDocument) -> Result<Incarnation, CallError> {
+        self.check_call(&open)?;
+        if self.documents.contains_key(&open.doc) {
+            return Err(CallError::AlreadyOpen);
+        }
+        Ok(self.begin_incarnation(now, random, open))
+    }
+
+    /// The content of an open document now comes from elsewhere (a refresh, a restore, a merge after a save conflict):
+    /// a new incarnation begins, and what waited for the old one is refused.
+    ///
+    /// # Errors
+    /// [`CallError::NotOpen`], [`CallError::InvalidArgument`], or the session has ended.
+    pub fn replace_document(
+        &mut self,
+        now: Now,
+        random: [u128; 2],
+        open: OpenDocument,
+    ) -> Result<Incarnation, CallError> {
+        self.check_call(&open)?;
+        if !self.documents.contains_key(&open.doc) {
+            return Err(CallError::NotOpen);
+        }
+        self.retire(&open.doc, Reason::WrongIncarnation);
+        Ok(self.begin_incarnation(now, random, open))
+    }
+
+    /// Closes a document. A handler that runs may still settle; its record waits for the next instance.
+    ///
+    /// # Errors
+    /// [`CallError::NotOpen`] where this incarnation is not the open one, or the session has ended.
+    pub fn close_document(&mut self, now: Now, doc: &DocId, incarnation: Incarnation) -> Result<(), CallError> {
+        self.check_live()?;
+        if !self.is_current(doc, incarnation) {
+            return Err(CallError::NotOpen);
+        }
+        self.retire(doc, Reason::NotOpen);
+        self.documents.remove(doc);
+        if self.is_welcomed() {
+            self.send(TabFrame::Close { doc: doc.clone(), incarnation });
+        }
+        self.advance(now, [0; 2]);
+        Ok(())
+    }
+
+    fn check_call(&self, open: &OpenDocument) -> Result<(), CallError> {
+        self.check_live()?;
+        if open.base_seq > MAX_SAFE_INTEGER { Err(CallError::InvalidArgument("baseSeq")) } else { Ok(()) }
+    }
+
+    pub(super) const fn check_live(&self) -> Result<(), CallError> {
+        match self.status {
+            Status::Live => Ok(()),
+            Status::Fenced => Err(CallError::Fenced),
+            Status::Closed => Err(CallError::Closed),
+        }
+    }
+
+    fn begin_incarnation(&mut self, now: Now, random: [u128; 2], open: OpenDocument) -> Incarnation {
+        let incarnation = Incarnation(Uuid::v4(random[0]));
+        let doc = open.doc.clone();
+        let document = Document {
+            id: doc.clone(),
+            incarnation,
+            homed: open.homed,
+            base_seq: open.base_seq,
+            reconciles: open.reconciles,
+            marks_in_document: open.marks_in_document,
+            fenced_at: None,
+            announced_on: None,
+            list_was_cut: false,
+            lane: Lane::default(),
+        };
+        self.documents.insert(doc.clone(), document);
+        self.inherit(&open, incarnation);
+        if self.is_welcomed() {
+            self.announce(&doc);
+        }
+        self.advance(now, random);
+        incarnation
+    }
+
+    /// What the new content brings along of its predecessors' patches: what a merge carried over (W3) and what the
+    /// local store kept (J5). Of the rest the hook will be asked; without one nobody can tell (J7).
+    fn inherit(&mut self, open: &OpenDocument, incarnation: Incarnation) {
+        let records = self.journal.open_of(&open.doc).into_iter();
+        let records: Vec<_> = records.map(|r| (r.patch_id, r.state, r.kept, r.is_open_question(incarnation))).collect();
+        for (patch_id, state, kept, is_open) in records {
+            if self.is_under_way(patch_id) || !is_open {
+                continue;
+            }
+            let carried = open.carried.contains(&patch_id);
+            let restored = open.restored && kept && state == RecordState::Applied;
+            if carried || restored {
+                self.change_record(patch_id, |record| {
+                    record.state = RecordState::Applied;
+                    record.incarnation = incarnation;
+                });
+            } else if !open.reconciles {
+                self.now_unknown(patch_id, incarnation);
+            }
+        }
+    }
+
+    /// The incarnation is over: what waits for it was never started (proven), what was asked of it stays open.
+    fn retire(&mut self, doc: &DocId, reason: Reason) {
+        self.refuse_queue(doc, reason);
+        let running = self.documents.get_mut(doc).and_then(|d| d.lane.running.take());
+        match running {
+            Some(Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) => {
+                self.forget_record(delivery.frame.patch_id);
+                self.send_refusal(delivery.frame.patch_id, delivery.frame.delivery, reason, None);
+            }
+            Some(Running::Reconcile { call }) => {
+                if let Some(CallKind::Reconcile(question)) = self.calls.remove(&call).map(|c| c.kind) {
+                    self.leave_open(&question);
+                }
+            }
+            Some(Running::Handler { .. }) | None => {}
+        }
+    }
+
+    fn is_welcomed(&self) -> bool {
+        matches!(self.connection.phase, Phase::Live { .. })
+    }
+}

@@ -1,0 +1,85 @@
+//! Records on their way to the store, and what comes back from it: durable, fenced (J4), or failed (J11).
+
+use super::{Notice, Output, Session, Status};
+use crate::ids::PatchId;
+use crate::journal::Record;
+use crate::storage::{Durability, StorageFault, TransactionOutcome, Write};
+use crate::time::Now;
+
+impl Session {
+    /// Sends the next transaction off, where there is one.
+    pub(super) fn run_store(&mut self) {
+        if let Some(transaction) = self.store.next(self.identity.tab_id, self.identity.epoch) {
+            self.outputs.push_back(Output::Transact(transaction));
+        }
+    }
+
+    /// Stores a record and tells the host. Nothing waits for it to be durable (J8).
+    pub(super) fn put_record(&mut self, record: Record) {
+        self.write_record(record, false);
+    }
+
+    /// Stores an intent; returns the transaction to wait for, or `None` where the journal lives in memory (J1).
+    pub(super) fn put_intent(&mut self, record: Record) -> Option<u64> {
+        self.write_record(record, self.journal.durability == Durability::Strict)
+    }
+
+    fn write_record(&mut self, mut record: Record, strict: bool) -> Option<u64> {
+        record.epoch = self.identity.epoch;
+        self.notify(Notice::Record(self.view(&record)));
+        let write = Write::Put { key: record.key(), record: record.encode() };
+        self.journal.put(record);
+        self.write(write, strict)
+    }
+
+    /// Forgets a record whose patch is known to have had no effect.
+    pub(super) fn forget_record(&mut self, patch_id: PatchId) {
+        if let Some(record) = self.journal.remove(patch_id) {
+            self.replays.remove(&patch_id);
+            self.write(Write::Remove(record.key()), false);
+            self.notify(Notice::RecordGone { doc: record.doc, patch_id });
+        }
+    }
+
+    /// Changes a record in place, if there is one.
+    pub(super) fn change_record(&mut self, patch_id: PatchId, change: impl FnOnce(&mut Record)) {
+        if let Some(record) = self.journal.record(patch_id) {
+            let mut changed = record.clone();
+            change(&mut changed);
+            if &changed != record {
+                self.put_record(changed);
+            }
+        }
+    }
+
+    fn write(&mut self, write: Write, strict: bool) -> Option<u64> {
+        (self.journal.durability != Durability::Memory).then(|| self.store.add(write, strict))
+    }
+
+    pub(super) fn on_transaction(&mut self, now: Now, random: [u128; 2], id: u64, outcome: TransactionOutcome) {
+        if !self.store.ended(id) {
+            return;
+        }
+        match outcome {
+            TransactionOutcome::Durable { strict } => {
+                if !strict && self.journal.durability == Durability::Strict && self.store.was_strict() {
+                    self.journal.durability = Durability::Relaxed;
+                    self.notify_durability(None);
+                }
+                self.intents_durable(now, id);
+            }
+            TransactionOutcome::Fenced => self.fence(),
+            TransactionOutcome::Failed(fault) => self.storage_failed(now, random, fault),
+        }
+    }
+
+    pub(super) fn notify_durability(&mut self, fault: Option<StorageFault>) {
+        let (durability, journal_id) = (self.journal.durability, self.journal.id);
+        self.notify(Notice::Durability { durability, fault, journal_id });
+    }
+
+    /// Whether the session is over.
+    pub(super) fn has_ended(&self) -> bool {
+        self.status != Status::Live
+    }
+}

@@ -1,0 +1,227 @@
+//! Marks and saves (J6, W1–W3): which patches a snapshot holds, and what the server's answer makes of them.
+
+use super::document::CallKind;
+use super::{Session, Status};
+use crate::error::CallError;
+use crate::ids::{DocId, Incarnation, PatchId};
+use crate::json::{self, ObjectWriter, Value, write_string};
+use crate::time::Now;
+
+/// Every patch whose effect is in a document's text at the moment the mark was taken, and not known to be flushed.
+/// Taken in the same task as the snapshot it speaks of (W1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// The document.
+    pub doc: DocId,
+    /// Its content's lineage.
+    pub incarnation: Incarnation,
+    /// The stored version it is based on.
+    pub base_seq: u64,
+    /// The patches.
+    pub patch_ids: Vec<PatchId>,
+}
+
+/// A save as W1 asks for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SaveRequest {
+    /// The document.
+    pub doc: DocId,
+    /// The body, as JSON text.
+    pub body: String,
+}
+
+/// What came back for a save.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaveAnswer {
+    /// A whole answer.
+    Answered {
+        /// Its status.
+        status: u16,
+        /// Its body.
+        body: String,
+    },
+    /// None, or only part of one.
+    Failed {
+        /// Why, for a person.
+        detail: String,
+    },
+}
+
+/// What a save came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SaveOutcome {
+    /// Committed: its patches are flushed.
+    Saved {
+        /// The stored document's version now.
+        seq: u64,
+    },
+    /// The stored document had moved on; nothing was written (W1). The content must be merged into a new incarnation,
+    /// without bringing `patch_ids` in again (W3).
+    Conflict {
+        /// The stored document's version.
+        seq: u64,
+        /// Those of the save's patches that the stored text already holds.
+        patch_ids: Vec<PatchId>,
+    },
+    /// A later instance of this tab has taken over; nothing was written (W1). This instance is dead.
+    Fenced,
+    /// Refused for another reason; nothing was written.
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// The error's code, where the body names one.
+        code: Option<String>,
+    },
+    /// Nobody can tell whether it was committed. The next save will find out.
+    Unknown {
+        /// Why, for a person.
+        detail: String,
+    },
+}
+
+impl Session {
+    /// Takes a mark, now.
+    ///
+    /// # Errors
+    /// [`CallError::HandlerRunning`] while a handler of this incarnation runs: a snapshot taken now may or may not
+    /// hold its effect, so no save of it could name its patches truthfully (W1). [`CallError::NotOpen`] where this
+    /// incarnation is not the open one; [`CallError::Fenced`], [`CallError::Closed`].
+    pub fn mark(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+        let effect_is_open = |k: &CallKind| match k {
+            CallKind::Handler { .. } => true,
+            CallKind::Reconcile(question) => matches!(question.owed, super::document::Owed::Throw),
+        };
+        let mut calls = self.calls.values();
+        if calls.any(|c| c.doc == *doc && c.incarnation == incarnation && effect_is_open(&c.kind)) {
+            return Err(CallError::HandlerRunning);
+        }
+        self.mark_before_effect(doc, incarnation)
+    }
+
+    /// Takes a mark while a handler may run of which the host knows that it has not changed the text yet.
+    ///
+    /// # Errors
+    /// As [`Session::mark`], but for [`CallError::HandlerRunning`].
+    pub fn mark_before_effect(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+        self.check_live()?;
+        let document = self.documents.get(doc).filter(|d| d.incarnation == incarnation).ok_or(CallError::NotOpen)?;
+        Ok(Mark {
+            doc: doc.clone(),
+            incarnation,
+            base_seq: document.base_seq,
+            patch_ids: self.journal.unflushed_in(doc, incarnation),
+        })
+    }
+
+    /// A local store will bring back, with the document, every effect the mark names (J6).
+    ///
+    /// # Errors
+    /// The session has ended.
+    pub fn kept(&mut self, now: Now, mark: &Mark) -> Result<(), CallError> {
+        self.check_live()?;
+        for patch_id in &mark.patch_ids {
+            self.change_record(*patch_id, |record| record.kept = true);
+        }
+        self.advance(now, [0; 2]);
+        Ok(())
+    }
+
+    /// The server has confirmed a save that the host made by itself, by W1, of a snapshot taken with this mark (J6).
+    ///
+    /// # Errors
+    /// [`CallError::InvalidArgument`] where `seq` is not past the version the mark was based on; the session has ended.
+    pub fn flushed(&mut self, now: Now, mark: &Mark, seq: u64) -> Result<(), CallError> {
+        self.check_live()?;
+        if seq <= mark.base_seq || seq > json::MAX_SAFE_INTEGER {
+            return Err(CallError::InvalidArgument("seq"));
+        }
+        self.set_flushed(&mark.patch_ids);
+        if let Some(document) = self.documents.get_mut(&mark.doc).filter(|d| d.incarnation == mark.incarnation) {
+            document.base_seq = document.base_seq.max(seq);
+        }
+        self.advance(now, [0; 2]);
+        Ok(())
+    }
+
+    /// The request that saves `text`, which was taken in the same task as the mark (W1).
+    ///
+    /// # Errors
+    /// The mark's incarnation is not the open one any more, or the session has ended.
+    pub fn save_request(&self, mark: &Mark, text: &str) -> Result<SaveRequest, CallError> {
+        self.check_live()?;
+        if !self.is_current(&mark.doc, mark.incarnation) {
+            return Err(CallError::NotOpen);
+        }
+        let mut body = String::with_capacity(text.len() + 256);
+        ObjectWriter::new(&mut body)
+            .string("text", text)
+            .display("tab_id", self.identity.tab_id)
+            .integer("epoch", self.identity.epoch)
+            .display("incarnation", mark.incarnation)
+            .integer("base_seq", mark.base_seq)
+            .array("patch_ids", &mark.patch_ids, |out, id| write_string(out, &id.to_string()))
+            .end();
+        Ok(SaveRequest { doc: mark.doc.clone(), body })
+    }
+
+    /// Reads the answer to a save and records what it settles. Only a readable 2xx of the server counts as committed.
+    pub fn save_answered(&mut self, now: Now, mark: &Mark, answer: &SaveAnswer) -> SaveOutcome {
+        let outcome = read_answer(answer);
+        if self.status != Status::Live {
+            return outcome;
+        }
+        match &outcome {
+            SaveOutcome::Saved { seq } if self.flushed(now, mark, *seq).is_err() => {
+                return SaveOutcome::Unknown {
+                    detail: "the answer names a version that is not past the save's base".into(),
+                };
+            }
+            SaveOutcome::Conflict { patch_ids, .. } => {
+                let held: Vec<_> = mark.patch_ids.iter().filter(|id| patch_ids.contains(id)).copied().collect();
+                self.set_flushed(&held);
+                self.advance(now, [0; 2]);
+            }
+            _ => {}
+        }
+        outcome
+    }
+
+    fn set_flushed(&mut self, patch_ids: &[PatchId]) {
+        for patch_id in patch_ids {
+            self.change_record(*patch_id, |record| record.flushed = true);
+        }
+    }
+}
+
+fn read_answer(answer: &SaveAnswer) -> SaveOutcome {
+    let (status, body) = match answer {
+        SaveAnswer::Failed { detail } => return SaveOutcome::Unknown { detail: detail.clone() },
+        SaveAnswer::Answered { status, body } => (*status, body),
+    };
+    let value = json::parse(body).unwrap_or(Value::Null);
+    let error = value.field("error");
+    let code = error.and_then(|e| e.field("code")).and_then(Value::as_str);
+    match status {
+        200..=299 => match value.field("seq").and_then(Value::as_integer) {
+            Some(seq) => SaveOutcome::Saved { seq },
+            None => SaveOutcome::Unknown { detail: "the answer to the save could not be read".into() },
+        },
+        409 if code == Some("save_fenced") => SaveOutcome::Fenced,
+        409 if code == Some("save_conflict") => {
+            let details = error.and_then(|e| e.field("details"));
+            match details.and_then(|d| d.field("seq")).and_then(Value::as_integer) {
+                Some(seq) => SaveOutcome::Conflict { seq, patch_ids: held_patches(details) },
+                None => SaveOutcome::Refused { status, code: code.map(Into::into) },
+            }
+        }
+        300..=499 if status != 408 && status != 425 && status != 429 => {
+            SaveOutcome::Refused { status, code: code.map(Into::into) }
+        }
+        _ => SaveOutcome::Unknown { detail: "status ".to_owned() + &status.to_string() },
+    }
+}
+
+fn held_patches(details: Option<&Value<'_>>) -> Vec<PatchId> {
+    let ids = details.and_then(|d| d.field("patch_ids")).and_then(Value::as_array).unwrap_or_default();
+    ids.iter().filter_map(|id| id.as_str()?.parse().ok()).collect()
+}
