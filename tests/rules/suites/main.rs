@@ -1,0 +1,1 @@
+//! One suite per machine; tests are named after the rules they check.
