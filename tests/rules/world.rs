@@ -12,7 +12,7 @@ use patchkeep_core::session::{
     Config, Event, HandlerCall, HandlerOutcome, HandlerResult, Input, Mark, OpenDocument, Output, ReconcileOutcome,
     RecordView, Session, SocketEvent, Start, Status,
 };
-use patchkeep_core::storage::Durability;
+use patchkeep_core::storage::{Durability, Transaction};
 use patchkeep_core::tab::Identity;
 use patchkeep_core::time::Now;
 
@@ -40,6 +40,8 @@ pub enum ReconcileMode {
     Answers(ReconcileOutcome),
     /// It returns a promise that never settles.
     Never,
+    /// It answers truthfully, for patches whose effect is their own id in the text.
+    Truth,
 }
 
 /// Where the context dies.
@@ -108,6 +110,10 @@ pub struct World {
     pub connected: Option<u64>,
     /// Handler calls that have not settled.
     pub pending: Vec<HandlerCall>,
+    /// While set, transactions wait in [`World::held`] instead of running.
+    pub hold_store: bool,
+    /// Transactions that wait.
+    pub held: VecDeque<Transaction>,
     /// How often each patch took effect in the tab's memory, over all of its contexts.
     pub effects: BTreeMap<PatchId, u64>,
     context_began_ms: u64,
@@ -138,6 +144,8 @@ impl World {
             wanted: None,
             connected: None,
             pending: Vec::new(),
+            hold_store: false,
+            held: VecDeque::new(),
             effects: BTreeMap::new(),
             context_began_ms: 0,
             random: 1,
@@ -180,6 +188,8 @@ impl World {
         self.session = None;
         self.open.clear();
         self.pending.clear();
+        self.held.clear();
+        self.hold_store = false;
         self.inputs.clear();
         self.wanted = None;
         self.connected = None;
@@ -339,6 +349,15 @@ impl World {
         self.happen(Event::Handler { call: call.call, outcome });
     }
 
+    /// The store does what waits for it, and goes on by itself.
+    pub fn release_store(&mut self) {
+        self.hold_store = false;
+        while let Some(transaction) = self.held.pop_front() {
+            let outcome = self.store.run(&transaction);
+            self.happen(Event::Transaction { id: transaction.id, outcome });
+        }
+    }
+
     /// The record of a patch, as the host sees it.
     pub fn record(&self, patch_id: PatchId) -> Option<RecordView> {
         self.session.as_ref()?.records().into_iter().find(|r| r.patch_id == patch_id)
@@ -380,6 +399,7 @@ impl World {
                 self.wanted.take_if(|c| *c == conn);
             }
             Output::Send { conn, text } => self.send(conn, &text),
+            Output::Transact(transaction) if self.hold_store => self.held.push_back(transaction),
             Output::Transact(transaction) => {
                 let outcome = self.store.run(&transaction);
                 self.inputs.push_back(Event::Transaction { id: transaction.id, outcome });
@@ -397,12 +417,33 @@ impl World {
                     ReconcileMode::None => ReconcileOutcome::Unknown,
                     ReconcileMode::Answers(answer) => answer,
                     ReconcileMode::Never => ReconcileOutcome::Pending,
+                    ReconcileMode::Truth => self.truth(&call.record.doc, call.record.patch_id),
                 };
                 self.inputs.push_back(Event::Reconcile { call: call.call, outcome });
             }
             Output::ForgetIdentity { .. } => {}
             Output::Notify(notice) => self.notices.push(notice),
         }
+    }
+
+    /// What an honest hook can say: what it sees is there; what neither this text nor any stored one holds never was.
+    fn truth(&self, doc: &DocId, patch_id: PatchId) -> ReconcileOutcome {
+        let id = patch_id.to_string();
+        if self.open.get(doc).is_some_and(|o| o.text.contains(&id)) {
+            ReconcileOutcome::Present
+        } else if self.holds_anywhere(doc, patch_id) {
+            ReconcileOutcome::Unknown
+        } else {
+            ReconcileOutcome::Absent
+        }
+    }
+
+    /// Whether any text that is, or may yet become, the document holds a patch's id.
+    pub fn holds_anywhere(&self, doc: &DocId, patch_id: PatchId) -> bool {
+        let id = patch_id.to_string();
+        let stored = self.stored.get(doc);
+        self.open.get(doc).is_some_and(|o| o.text.contains(&id))
+            || stored.is_some_and(|s| s.text.contains(&id) || s.kept.as_ref().is_some_and(|k| k.contains(&id)))
     }
 
     fn call_handler(&mut self, call: HandlerCall) {

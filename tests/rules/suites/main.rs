@@ -1,1 +1,10 @@
-//! One suite per machine; tests are named after the rules they check.
+//! One suite per machine; tests are named after the rules and cases they check.
+
+mod digests;
+mod journal;
+mod property;
+mod resume;
+mod saves;
+mod support;
+mod vectors;
+mod wire;

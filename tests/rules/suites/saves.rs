@@ -1,0 +1,122 @@
+//! Saves, the tab's side (W1–W3), and marks (J6).
+
+use patchkeep_core::error::CallError;
+use patchkeep_core::frame::Homed;
+use patchkeep_core::json::{self, Value};
+use patchkeep_core::session::{Mark, OpenDocument, SaveAnswer, SaveOutcome, Session};
+use patchkeep_rules::world::{HandlerMode, World};
+
+use crate::support::{deliver, doc, id, text, told, world};
+
+fn session(w: &mut World) -> &mut Session {
+    w.session.as_mut().unwrap()
+}
+
+fn mark(w: &mut World) -> Result<Mark, CallError> {
+    let incarnation = w.open[&doc()].incarnation;
+    session(w).mark(&doc(), incarnation)
+}
+
+fn answered(w: &mut World, mark: &Mark, status: u16, body: &str) -> SaveOutcome {
+    let now = w.now();
+    session(w).save_answered(now, mark, &SaveAnswer::Answered { status, body: body.into() })
+}
+
+#[test]
+fn w01_a_save_names_what_its_text_holds() {
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 1, 1);
+    deliver(&mut w, 2, 1);
+    let first = mark(&mut w).unwrap();
+    deliver(&mut w, 3, 1);
+    let request = session(&mut w).save_request(&first, "é\"").unwrap();
+    let body = json::parse(&request.body).unwrap();
+    let ids: Vec<_> =
+        body.field("patch_ids").and_then(Value::as_array).unwrap().iter().filter_map(Value::as_str).collect();
+    assert_eq!(ids, [id(1).to_string(), id(2).to_string()]);
+    assert_eq!(body.field("text").and_then(Value::as_str), Some("é\""));
+    assert_eq!(body.field("base_seq").and_then(Value::as_integer), Some(0));
+    assert_eq!(body.field("epoch").and_then(Value::as_integer), Some(1));
+    assert_eq!(answered(&mut w, &first, 200, r#"{"seq":1}"#), SaveOutcome::Saved { seq: 1 });
+    assert!(w.record(id(1)).unwrap().flushed && w.record(id(2)).unwrap().flushed);
+    assert!(!w.record(id(3)).unwrap().flushed, "it came after the mark");
+    assert_eq!(mark(&mut w).unwrap().base_seq, 1);
+    assert_eq!(mark(&mut w).unwrap().patch_ids, [id(3)]);
+}
+
+#[test]
+fn w01_no_mark_while_a_handler_may_have_changed_the_text() {
+    let mut w = world(Homed::Server);
+    w.handler = HandlerMode::Later;
+    deliver(&mut w, 1, 1);
+    assert_eq!(mark(&mut w), Err(CallError::HandlerRunning));
+    w.settle(id(1), &HandlerMode::Ok);
+    assert_eq!(mark(&mut w).unwrap().patch_ids, [id(1)]);
+}
+
+#[test]
+fn w02_only_a_readable_answer_counts_as_committed() {
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 1, 1);
+    let m = mark(&mut w).unwrap();
+    for (status, body) in [(200, ""), (200, "<html>"), (200, "{}"), (200, r#"{"seq":0}"#), (502, ""), (429, "{}")] {
+        assert!(matches!(answered(&mut w, &m, status, body), SaveOutcome::Unknown { .. }), "{status} {body}");
+    }
+    let now = w.now();
+    let failed = SaveAnswer::Failed { detail: "reset".into() };
+    assert!(matches!(session(&mut w).save_answered(now, &m, &failed), SaveOutcome::Unknown { .. }));
+    assert_eq!(answered(&mut w, &m, 302, ""), SaveOutcome::Refused { status: 302, code: None });
+    assert!(!w.record(id(1)).unwrap().flushed);
+}
+
+#[test]
+fn w03_after_a_conflict_a_new_incarnation_carries_over_what_the_stored_text_lacks() {
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 1, 1);
+    deliver(&mut w, 2, 1);
+    told(&mut w);
+    let m = mark(&mut w).unwrap();
+    let body = format!(r#"{{"error":{{"code":"save_conflict","details":{{"seq":7,"patch_ids":["{}"]}}}}}}"#, id(1));
+    assert_eq!(answered(&mut w, &m, 409, &body), SaveOutcome::Conflict { seq: 7, patch_ids: vec![id(1)] });
+    assert!(w.record(id(1)).unwrap().flushed, "the stored text holds it");
+    let (now, random) = (w.now(), w.fresh());
+    let open = OpenDocument {
+        doc: doc(),
+        homed: Homed::Server,
+        base_seq: 7,
+        reconciles: false,
+        marks_in_document: false,
+        restored: false,
+        carried: vec![id(2)],
+    };
+    let merged = session(&mut w).replace_document(now, random, open).unwrap();
+    assert_eq!(session(&mut w).mark(&doc(), m.incarnation), Err(CallError::NotOpen), "the old instance is dead");
+    let next = session(&mut w).mark(&doc(), merged).unwrap();
+    assert_eq!((next.base_seq, next.patch_ids), (7, vec![id(2)]));
+    let carried = w.record(id(2)).unwrap();
+    assert!(carried.current && !carried.flushed);
+}
+
+#[test]
+fn w01_save_fenced_is_said() {
+    let mut w = world(Homed::Server);
+    let m = mark(&mut w).unwrap();
+    assert_eq!(answered(&mut w, &m, 409, r#"{"error":{"code":"save_fenced"}}"#), SaveOutcome::Fenced);
+}
+
+#[test]
+fn j06_kept_and_brought_back_counts_as_present() {
+    let mut w = world(Homed::Elsewhere);
+    deliver(&mut w, 1, 1);
+    w.keep(&doc());
+    deliver(&mut w, 2, 1);
+    told(&mut w);
+    w.die();
+    w.load();
+    w.open_document(&doc(), Homed::Elsewhere, None, false);
+    w.connect(false);
+    assert_eq!(text(&w), id(1).to_string());
+    deliver(&mut w, 1, 2);
+    deliver(&mut w, 2, 2);
+    assert_eq!(told(&mut w), ["ack 2 replayed", "unknown 2"]);
+}

@@ -1,0 +1,122 @@
+//! The socket and hostile frames (§3).
+
+use patchkeep_core::error::ProblemCode;
+use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
+use patchkeep_core::session::{ConnectionState, Event, Notice, SocketEvent, Status};
+use patchkeep_rules::world::World;
+
+use crate::support::{deliver, patch, text, told, world};
+
+fn problems(w: &World) -> Vec<ProblemCode> {
+    w.notices.iter().filter_map(|n| if let Notice::Problem { code, .. } = n { Some(*code) } else { None }).collect()
+}
+
+#[test]
+fn s03_malformed_frames_are_events_and_refused_by_name() {
+    let mut w = world(Homed::Elsewhere);
+    let good = ServerFrame::Patch(patch(&w, 1, 1)).encode();
+    let cases = [
+        (good.replace("\"guarded\":false", "\"guarded\":0"), "refuse 1 malformed"),
+        (good.replace("\"expires_at\":60000", "\"expires_at\":1e300"), "refuse 1 malformed"),
+        (good.replace("\"expires_at\":60000", "\"expires_at\":-1"), "refuse 1 malformed"),
+        (good.replace("\"text\":\"", "\"text\":\"\\ud83d"), "refuse 1 malformed"),
+        (good.replace("\"body\":{", "\"body\":{\"kind\":1,"), "refuse 1 malformed"),
+        (good.replace("\"text\":\"", "\"text\":\"x"), "refuse 1 digest_mismatch"),
+    ];
+    for (frame, answer) in cases {
+        assert_ne!(frame, good);
+        w.receive(frame.clone());
+        assert_eq!(told(&mut w), [answer], "{frame}");
+    }
+    assert_eq!(problems(&w).len(), 6);
+    w.receive(good);
+    assert_eq!(told(&mut w), ["ack 1 new"], "none of that was recorded");
+}
+
+#[test]
+fn s03_a_garbled_frame_about_an_applied_patch_claims_no_absence() {
+    let mut w = world(Homed::Elsewhere);
+    deliver(&mut w, 1, 1);
+    told(&mut w);
+    let garbled = ServerFrame::Patch(patch(&w, 1, 2)).encode().replace("\"guarded\":false", "\"guarded\":0");
+    w.receive(garbled);
+    assert_eq!(told(&mut w), ["ack 2 replayed"]);
+}
+
+#[test]
+fn s03_too_large_is_refused_and_the_socket_kept() {
+    let mut w = world(Homed::Elsewhere);
+    let mut large = patch(&w, 1, 1);
+    large.body = format!(r#"{{"kind":"text.append","text":"{}"}}"#, "x".repeat(1 << 20)).into();
+    w.receive(ServerFrame::Patch(large).encode());
+    assert_eq!(told(&mut w), ["refuse 1 too_large"]);
+    assert_eq!(problems(&w), [ProblemCode::FrameTooLarge]);
+    assert_eq!(text(&w), "");
+    deliver(&mut w, 2, 1);
+    assert_eq!(told(&mut w), ["ack 1 new"]);
+}
+
+#[test]
+fn b32_a_number_past_2_53_is_an_error_and_never_rounded() {
+    let mut w = world(Homed::Elsewhere);
+    w.notices.clear();
+    w.receive(r#"{"type":"doc_changed","doc":"d1","seq":9007199254740991}"#.into());
+    w.receive(r#"{"type":"doc_changed","doc":"d1","seq":9007199254740993}"#.into());
+    assert!(matches!(w.notices[0], Notice::DocChanged { seq: 9_007_199_254_740_991, .. }));
+    assert!(matches!(w.notices[1], Notice::Problem { code: ProblemCode::MalformedFrame, .. }));
+    assert_eq!(w.notices.len(), 2);
+}
+
+#[test]
+fn b16_what_a_rejection_means() {
+    let reject = |code| {
+        let mut w = world(Homed::Elsewhere);
+        w.receive(ServerFrame::Reject(code).encode());
+        w.advance(600_000);
+        let attempted = w.wanted.is_some();
+        (w.session.as_ref().unwrap().connection(), w.status().unwrap(), attempted)
+    };
+    let held = |code| (ConnectionState::Held(code), Status::Live, false);
+    assert_eq!(reject(RejectCode::Unauthorized), held(RejectCode::Unauthorized));
+    assert_eq!(reject(RejectCode::PrincipalMismatch), held(RejectCode::PrincipalMismatch));
+    assert_eq!(reject(RejectCode::UnsupportedProtocol), (ConnectionState::Ended, Status::Live, false));
+    assert_eq!(reject(RejectCode::StaleEpoch), (ConnectionState::Ended, Status::Fenced, false));
+}
+
+#[test]
+fn b16a_an_attempt_follows_when_the_host_supplies_credentials() {
+    let mut w = world(Homed::Elsewhere);
+    w.receive(ServerFrame::Reject(RejectCode::Unauthorized).encode());
+    assert_eq!(w.wanted, None);
+    w.happen(Event::Reconnect);
+    assert!(w.wanted.is_some());
+}
+
+#[test]
+fn b15_events_of_an_earlier_socket_are_nothing() {
+    let mut w = world(Homed::Elsewhere);
+    let old = w.connected.unwrap();
+    w.cut();
+    w.connect(false);
+    told(&mut w);
+    let frame = ServerFrame::Patch(patch(&w, 1, 1)).encode();
+    w.happen(Event::Socket { conn: old, event: SocketEvent::Text(frame) });
+    assert_eq!(text(&w), "");
+    w.happen(Event::Socket { conn: old, event: SocketEvent::Closed { code: 1006 } });
+    assert!(w.connected.is_some());
+    assert_eq!(w.session.as_ref().unwrap().connection(), ConnectionState::Live);
+}
+
+#[test]
+fn b17_after_1009_the_same_hello_is_not_sent_again() {
+    use patchkeep_core::frame::TabFrame;
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 1, 1);
+    let conn = w.connected.take().unwrap();
+    w.happen(Event::Socket { conn, event: SocketEvent::Closed { code: 1009 } });
+    w.sent.clear();
+    w.connect(false);
+    let Some(TabFrame::Hello(hello)) = w.sent.first() else { panic!("hello is first") };
+    assert!(hello.docs[0].unconfirmed.is_empty());
+    assert_eq!(hello.docs[0].homed, Homed::Elsewhere, "its silence proves nothing");
+}
