@@ -184,6 +184,8 @@ impl Life {
                 self.reborn();
             }
             Step::Replace => self.open(),
+            // A document at home on the server has no local draft, by its host's own word (R7).
+            Step::Keep if self.homed == Homed::Server => {}
             Step::Keep => self.world.keep(&doc()),
             Step::Flush => self.flush(),
             Step::Handler(mode) => self.world.handler = mode.clone(),
