@@ -1,0 +1,259 @@
+/** One open document: marks, saves, and its content's lineages. */
+
+import type { EngineSession } from "./engine.js";
+import { invalid, PatchkeepError } from "./errors.js";
+import { isWellFormed } from "./text.js";
+import type {
+  Incarnation,
+  OpenDocumentOptions,
+  PatchId,
+  ReplaceContentOptions,
+  SaveOutcome,
+  SessionOptions,
+} from "./types.js";
+import { readMark, readSaveOutcome } from "./wire.js";
+
+/** What a document needs of its session. */
+export interface DocumentOwner {
+  readonly http: SessionOptions["http"];
+  /** Calls the engine; its errors come out as {@link PatchkeepError}. */
+  call<T>(use: (engine: EngineSession) => T): T;
+  /** Resolves when a handler of the document has settled, or the session has ended. */
+  settled(doc: string): Promise<void>;
+  /** A lineage of the document's content has begun. */
+  begun(doc: string, incarnation: Incarnation): void;
+  /** The document is closed. */
+  closed(document: PatchkeepDocument): void;
+}
+
+/**
+ * Every patch whose effect was in a document's text when the mark was taken, and not yet in a save that the server
+ * confirmed. Take it in the same task as the snapshot it is to speak of.
+ */
+export class Mark {
+  readonly doc: string;
+  readonly incarnation: Incarnation;
+  /** The stored version that the content is based on. */
+  readonly baseSeq: number;
+  /** The patches: what a save made by the host itself names. */
+  readonly patchIds: readonly PatchId[];
+  readonly #wire: string;
+
+  /** @internal */
+  constructor(doc: string, incarnation: Incarnation, wire: string) {
+    this.doc = doc;
+    this.incarnation = incarnation;
+    this.#wire = wire;
+    const { baseSeq, patchIds } = readMark(wire);
+    this.baseSeq = baseSeq;
+    this.patchIds = Object.freeze(patchIds);
+    Object.freeze(this);
+  }
+
+  /** @internal Its form in the engine; throws for anything that is no mark of this document. */
+  static wire(mark: unknown, doc: string): string {
+    if (typeof mark === "object" && mark !== null && #wire in mark && mark.doc === doc) {
+      return mark.#wire;
+    }
+    throw invalid("mark");
+  }
+}
+
+/** A document that is open in this tab. */
+export class PatchkeepDocument {
+  readonly id: string;
+  readonly #owner: DocumentOwner;
+  readonly #options: OpenDocumentOptions;
+  #homed: "server" | "elsewhere";
+  #incarnation: Incarnation;
+  #baseSeq: number;
+  #saving: Promise<unknown> = Promise.resolve();
+
+  /** @internal */
+  constructor(owner: DocumentOwner, id: string, options: OpenDocumentOptions) {
+    this.id = id;
+    this.#owner = owner;
+    this.#options = options;
+    this.#homed = options.homed ?? "elsewhere";
+    this.#baseSeq = options.baseSeq;
+    this.#incarnation = owner.call((engine) =>
+      engine.openDocument(
+        id,
+        options.baseSeq,
+        this.#homed === "server",
+        options.restored ?? false,
+        options.reconcile !== undefined,
+        options.marksInDocument ?? false,
+      ),
+    ) as Incarnation;
+    owner.begun(id, this.#incarnation);
+  }
+
+  /** The lineage of the open content. */
+  get incarnation(): Incarnation {
+    return this.#incarnation;
+  }
+
+  /** The stored version that the open content is based on; a confirmed save raises it. */
+  get baseSeq(): number {
+    try {
+      this.#baseSeq = this.#owner.call((engine) => engine.baseSeq(this.id)) ?? this.#baseSeq;
+    } catch {
+      // The session has ended: what was known last is what there is.
+    }
+    return this.#baseSeq;
+  }
+
+  /** Takes a mark, now. Throws `handler_running` while a handler of this document has not settled. */
+  mark(): Mark {
+    const wire = this.#owner.call((engine) => engine.mark(this.id, this.#incarnation));
+    return new Mark(this.id, this.#incarnation, wire);
+  }
+
+  /** A local store will bring back, with the document, what the mark names. */
+  kept(mark: Mark): void {
+    const wire = Mark.wire(mark, this.id);
+    this.#owner.call((engine) => engine.kept(this.id, mark.incarnation, wire));
+  }
+
+  /** The server has confirmed, as version `seq`, a save that the host made by itself of a snapshot taken with the mark. */
+  persisted(mark: Mark, { seq }: { readonly seq: number }): void {
+    const wire = Mark.wire(mark, this.id);
+    this.#owner.call((engine) => engine.flushed(this.id, mark.incarnation, wire, checkSeq(seq, "seq")));
+  }
+
+  /**
+   * Saves what `getText` returns. Waits while a handler runs, and for an earlier save of this document; `getText` is
+   * called in the task that takes the mark. Resolves to what became of it; rejects only where nothing was sent.
+   */
+  async save(getText: () => string): Promise<SaveOutcome> {
+    if (typeof getText !== "function") {
+      throw invalid("getText");
+    }
+    const turn = this.#saving.then(() => this.#saveNow(getText));
+    this.#saving = turn.catch(() => undefined);
+    return turn;
+  }
+
+  async #saveNow(getText: () => string): Promise<SaveOutcome> {
+    const http = this.#owner.http;
+    if (http === undefined) {
+      throw invalid("http");
+    }
+    const given = await http.headers?.();
+    let headers: Headers;
+    try {
+      headers = new Headers(given);
+    } catch (cause) {
+      throw new PatchkeepError("invalid_argument", "http.headers", { cause });
+    }
+    const { mark, text } = await this.#snapshot(getText);
+    const outcome = this.#owner.call((engine) =>
+      engine.save(this.id, mark.incarnation, Mark.wire(mark, this.id), text, http.baseUrl, headers),
+    );
+    return readSaveOutcome(await outcome);
+  }
+
+  /** Mark and text of one moment. The text is taken again where taking it made a patch come in. */
+  async #snapshot(getText: () => string): Promise<{ readonly mark: Mark; readonly text: string }> {
+    for (;;) {
+      try {
+        const mark = this.mark();
+        const text: unknown = getText();
+        if (typeof text !== "string" || !isWellFormed(text)) {
+          throw invalid("getText");
+        }
+        if (Mark.wire(this.mark(), this.id) === Mark.wire(mark, this.id)) {
+          return { mark, text };
+        }
+      } catch (error) {
+        if (!(error instanceof PatchkeepError && error.code === "handler_running")) {
+          throw error;
+        }
+        await this.#owner.settled(this.id);
+      }
+    }
+  }
+
+  /**
+   * The content now comes from elsewhere: a refresh, a restore, a merge after a save conflict. A new incarnation
+   * begins; what waited for the old one is refused. Call it in the task that changes the content.
+   */
+  replaceContent(options: ReplaceContentOptions): Incarnation {
+    const baseSeq = checkSeq(options?.baseSeq, "baseSeq");
+    const carried = options.carried ?? [];
+    if (!Array.isArray(carried) || !carried.every((id) => typeof id === "string" && UUID.test(id))) {
+      throw invalid("carried");
+    }
+    this.#homed = checkHomed(options.homed) ?? this.#homed;
+    this.#incarnation = this.#owner.call((engine) =>
+      engine.replaceContent(
+        this.id,
+        baseSeq,
+        this.#homed === "server",
+        options.restored ?? false,
+        this.#options.reconcile !== undefined,
+        this.#options.marksInDocument ?? false,
+        carried.join(" "),
+      ),
+    ) as Incarnation;
+    this.#baseSeq = baseSeq;
+    this.#owner.begun(this.id, this.#incarnation);
+    return this.#incarnation;
+  }
+
+  /** Closes the document. A handler that runs may still settle. Closing twice is nothing. */
+  close(): void {
+    this.#owner.closed(this);
+    try {
+      this.#owner.call((engine) => engine.closeDocument(this.id, this.#incarnation));
+    } catch (error) {
+      if (!(error instanceof PatchkeepError && CLOSED_ALREADY.has(error.code))) {
+        throw error;
+      }
+    }
+  }
+
+  /** @internal */
+  get hooks(): OpenDocumentOptions {
+    return this.#options;
+  }
+}
+
+/** @internal */
+export function checkOpenOptions(options: OpenDocumentOptions): OpenDocumentOptions {
+  if (typeof options?.apply !== "function") {
+    throw invalid("apply");
+  }
+  for (const name of ["reconcile", "unconfirmedEdits"] as const) {
+    if (options[name] !== undefined && typeof options[name] !== "function") {
+      throw invalid(name);
+    }
+  }
+  for (const name of ["restored", "marksInDocument"] as const) {
+    if (options[name] !== undefined && typeof options[name] !== "boolean") {
+      throw invalid(name);
+    }
+  }
+  checkHomed(options.homed);
+  checkSeq(options.baseSeq, "baseSeq");
+  return options;
+}
+
+function checkHomed(homed: "server" | "elsewhere" | undefined): "server" | "elsewhere" | undefined {
+  if (homed !== undefined && homed !== "server" && homed !== "elsewhere") {
+    throw invalid("homed");
+  }
+  return homed;
+}
+
+function checkSeq(seq: number | undefined, argument: string): number {
+  if (typeof seq !== "number" || !Number.isSafeInteger(seq) || seq < 0) {
+    throw invalid(argument);
+  }
+  return seq;
+}
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const CLOSED_ALREADY: ReadonlySet<string> = new Set(["not_open", "closed", "fenced", "crashed"]);

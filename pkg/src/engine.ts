@@ -1,0 +1,111 @@
+/**
+ * The border to the WebAssembly module, written down by hand: what it offers, and what it asks of this side. Both
+ * sides may call each other at any time, from within a call too. Records, states and outcomes cross as JSON text in
+ * the protocol's spelling; `wire.ts` gives them their public form.
+ */
+
+/** One session in the module. Errors are thrown as strings: a code, or a code and the argument's name. */
+export interface EngineSession {
+  /** `{tab_id, epoch, context_id, journal_id, weak, durability, status, connection}` */
+  info(): string;
+  /** An array of records. */
+  records(): string;
+  /** Returns the incarnation. */
+  openDocument(
+    doc: string,
+    baseSeq: number,
+    homedAtServer: boolean,
+    restored: boolean,
+    reconciles: boolean,
+    marksInDocument: boolean,
+  ): string;
+  /** Returns the new incarnation. `carried`: patch ids, joined by spaces. */
+  replaceContent(
+    doc: string,
+    baseSeq: number,
+    homedAtServer: boolean,
+    restored: boolean,
+    reconciles: boolean,
+    marksInDocument: boolean,
+    carried: string,
+  ): string;
+  closeDocument(doc: string, incarnation: string): void;
+  /** The stored version that the open content is based on. */
+  baseSeq(doc: string): number | undefined;
+  /** Returns `base_seq` and the patch ids, joined by spaces. */
+  mark(doc: string, incarnation: string): string;
+  /** `mark`: as {@link EngineSession.mark} returned it. */
+  kept(doc: string, incarnation: string, mark: string): void;
+  flushed(doc: string, incarnation: string, mark: string, seq: number): void;
+  /** Saves; resolves to the outcome. Rejects only where nothing was sent. */
+  save(
+    doc: string,
+    incarnation: string,
+    mark: string,
+    text: string,
+    baseUrl: string,
+    headers: Headers,
+  ): Promise<string>;
+  /** What a handler did; the text is the result, or the refusal's reason, or what was thrown. */
+  handlerAnswered(call: number, answer: HandlerAnswer, text?: string, detail?: string): void;
+  reconcileAnswered(call: number, answer: ReconcileAnswerCode): void;
+  stillWanted(call: number): boolean;
+  reconnect(): void;
+  /** Closes the session; resolves once what was to be written is written and its identity handed over. */
+  close(): Promise<void>;
+}
+
+/** What the module asks of this side. None of these throws. */
+export interface Sink {
+  apply(
+    call: number,
+    patchId: string,
+    doc: string,
+    incarnation: string,
+    delivery: number,
+    body: string,
+    expiresAt: number,
+    guarded: boolean,
+    baseSeq: number | undefined,
+  ): void;
+  /** Whether the document has edits that the server has not confirmed. */
+  unconfirmedEdits(doc: string): boolean;
+  reconcile(call: number, incarnation: string, record: string): void;
+  notice(kind: string, json: string): void;
+  binary(data: Blob | ArrayBuffer): void;
+  url(): Promise<string>;
+}
+
+/** The module once it is loaded. */
+export interface Engine {
+  /** Opens a session; rejects with a string: `session_exists`. */
+  openSession(
+    sink: Sink,
+    principal: string,
+    durability: string,
+    handlerTimeoutMs: number,
+    binaryType: string,
+  ): Promise<EngineSession>;
+  /** `crashed` is called once if the module panics; nothing of it may be called from then on. */
+  onCrash(crashed: () => void): void;
+}
+
+/** The numbers under which a handler's news cross. */
+export const HandlerAnswer = {
+  Pending: 0,
+  Applied: 1,
+  AppliedWithResult: 2,
+  AppliedUnsendable: 3,
+  Refused: 4,
+  Threw: 5,
+} as const;
+export type HandlerAnswer = (typeof HandlerAnswer)[keyof typeof HandlerAnswer];
+
+/** The numbers under which a reconcile hook's news cross. */
+export const ReconcileAnswerCode = {
+  Pending: 0,
+  Present: 1,
+  Absent: 2,
+  Unknown: 3,
+} as const;
+export type ReconcileAnswerCode = (typeof ReconcileAnswerCode)[keyof typeof ReconcileAnswerCode];

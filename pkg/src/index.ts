@@ -1,0 +1,8 @@
+/** Everything that `import … from "patchkeep"` gives. Importing it has no side effect. */
+
+export { openSession, type Session } from "./session.js";
+export type { Mark, PatchkeepDocument } from "./document.js";
+export { PatchkeepError, type PatchkeepErrorCode, refuse } from "./errors.js";
+export type { SessionEventMap } from "./events.js";
+export { planTextEdit, type TextEditPlan } from "./text.js";
+export type * from "./types.js";
