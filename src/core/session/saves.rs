@@ -1,9 +1,10 @@
 //! Marks and saves (J6, W1–W3): which patches a snapshot holds, and what the server's answer makes of them.
 
-use super::document::CallKind;
+use super::document::{Call, CallKind, Owed};
 use super::{Session, Status};
 use crate::error::CallError;
 use crate::ids::{DocId, Incarnation, PatchId};
+use crate::journal::RecordState;
 use crate::json::{self, ObjectWriter, Value, write_string};
 use crate::time::Now;
 
@@ -19,6 +20,10 @@ pub struct Mark {
     pub base_seq: u64,
     /// The patches.
     pub patch_ids: Vec<PatchId>,
+    /// Patches of which nobody can tell whether this text holds them: a handler that threw or never settled. A save
+    /// names them too, so that the server never takes a later silence about them for proof of absence: R7 rests on
+    /// every effect leaving the tab in a save that names it, and these may leave unnamed.
+    pub in_doubt: Vec<PatchId>,
 }
 
 /// A save as W1 asks for it.
@@ -83,16 +88,12 @@ impl Session {
     /// Takes a mark, now.
     ///
     /// # Errors
-    /// [`CallError::HandlerRunning`] while a handler of this incarnation runs: a snapshot taken now may or may not
-    /// hold its effect, so no save of it could name its patches truthfully (W1). [`CallError::NotOpen`] where this
+    /// [`CallError::HandlerRunning`] while a handler of this incarnation runs, for `handler_timeout_ms` at most: a
+    /// snapshot taken now may or may not hold its effect, so no save of it could name its patches truthfully (W1).
+    /// One that does not settle in time holds nobody up: it is in doubt from then on. [`CallError::NotOpen`] where this
     /// incarnation is not the open one; [`CallError::Fenced`], [`CallError::Closed`].
     pub fn mark(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
-        let effect_is_open = |k: &CallKind| match k {
-            CallKind::Handler { .. } => true,
-            CallKind::Reconcile(question) => matches!(question.owed, super::document::Owed::Throw),
-        };
-        let mut calls = self.calls.values();
-        if calls.any(|c| c.doc == *doc && c.incarnation == incarnation && effect_is_open(&c.kind)) {
+        if self.open_effects(doc, incarnation).any(|c| !c.overdue) {
             return Err(CallError::HandlerRunning);
         }
         self.mark_before_effect(doc, incarnation)
@@ -105,12 +106,26 @@ impl Session {
     pub fn mark_before_effect(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
         self.check_live()?;
         let document = self.documents.get(doc).filter(|d| d.incarnation == incarnation).ok_or(CallError::NotOpen)?;
+        let overdue = self.open_effects(doc, incarnation).filter(|c| c.overdue).map(|c| c.patch_id);
+        let mut in_doubt: Vec<_> = overdue.collect();
+        let unknown = self.journal.open_of(doc).into_iter().filter(|r| r.state == RecordState::Unknown);
+        in_doubt.extend(unknown.filter(|r| r.incarnation == incarnation).map(|r| r.patch_id));
         Ok(Mark {
             doc: doc.clone(),
             incarnation,
             base_seq: document.base_seq,
             patch_ids: self.journal.unflushed_in(doc, incarnation),
+            in_doubt,
         })
+    }
+
+    /// The calls that may or may not have changed this incarnation's text by now.
+    fn open_effects(&self, doc: &DocId, incarnation: Incarnation) -> impl Iterator<Item = &Call> {
+        let may_have = |k: &CallKind| match k {
+            CallKind::Handler { .. } => true,
+            CallKind::Reconcile(question) => matches!(question.owed, Owed::Throw),
+        };
+        self.calls.values().filter(move |c| c.doc == *doc && c.incarnation == incarnation && may_have(&c.kind))
     }
 
     /// A local store will bring back, with the document, every effect the mark names (J6).
@@ -160,6 +175,7 @@ impl Session {
             .display("incarnation", mark.incarnation)
             .integer("base_seq", mark.base_seq)
             .array("patch_ids", &mark.patch_ids, |out, id| write_string(out, &id.to_string()))
+            .array("in_doubt", &mark.in_doubt, |out, id| write_string(out, &id.to_string()))
             .end();
         Ok(SaveRequest { doc: mark.doc.clone(), body })
     }

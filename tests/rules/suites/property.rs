@@ -256,10 +256,9 @@ impl Life {
             TabFrame::PatchRefuse { reason: Reason::PatchIdReused, .. } => prop_assert!(false, "no id is reused here"),
             TabFrame::PatchRefuse { patch_id, reason, .. } => {
                 prop_assert!(!present(*patch_id), "P4: refused, and the effect is there");
-                if !matches!(reason, Reason::NotOpen | Reason::WrongIncarnation | Reason::Busy) {
-                    if let Some(row) = self.row_mut(*patch_id) {
-                        row.is_final = true;
-                    }
+                let is_recorded = !matches!(reason, Reason::NotOpen | Reason::WrongIncarnation | Reason::Busy);
+                if let Some(row) = self.row_mut(*patch_id) {
+                    row.is_final |= is_recorded;
                 }
             }
             TabFrame::PatchState { patch_id, state: ReportedState::NotSeen, delivery, .. } => {

@@ -9,7 +9,7 @@ use crate::support::{deliver, doc, id, told, world, world_with};
 
 fn last_hello(world: &World) -> &Hello {
     let hellos = world.sent.iter().filter_map(|f| if let TabFrame::Hello(h) = f { Some(h) } else { None });
-    hellos.last().unwrap()
+    hellos.collect::<Vec<_>>().pop().unwrap()
 }
 
 fn listed(world: &World) -> Vec<ReportedState> {

@@ -55,6 +55,23 @@ fn w01_no_mark_while_a_handler_may_have_changed_the_text() {
 }
 
 #[test]
+fn w01_r07_what_may_be_in_the_text_is_named_as_in_doubt() {
+    let mut w = world(Homed::Server);
+    w.handler = HandlerMode::Throw;
+    deliver(&mut w, 1, 1);
+    w.handler = HandlerMode::Later;
+    deliver(&mut w, 2, 1);
+    assert_eq!(mark(&mut w), Err(CallError::HandlerRunning));
+    w.advance(30_000);
+    let m = mark(&mut w).unwrap();
+    assert_eq!(m.patch_ids, []);
+    assert_eq!(m.in_doubt, [id(2), id(1)], "a handler that never settles holds no save up");
+    let request = session(&mut w).save_request(&m, "").unwrap();
+    let body = json::parse(&request.body).unwrap();
+    assert_eq!(body.field("in_doubt").and_then(Value::as_array).map(<[_]>::len), Some(2));
+}
+
+#[test]
 fn w02_only_a_readable_answer_counts_as_committed() {
     let mut w = world(Homed::Server);
     deliver(&mut w, 1, 1);
