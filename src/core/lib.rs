@@ -11,6 +11,7 @@
 //! | [`frame`] | the frames of §3, both directions |
 //! | [`edit`] | the reference bodies of §10 |
 //! | [`storage`], [`journal`] | what is written durably, and one patch's record (§4) |
+//! | [`outbox`] | the tab's own writes (§8) |
 //! | [`tab`], [`session`] | the machines: connection, documents, saves, and the session that joins them |
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -23,6 +24,7 @@ pub mod frame;
 pub mod ids;
 pub mod journal;
 pub mod json;
+pub mod outbox;
 pub mod session;
 pub mod storage;
 pub mod tab;

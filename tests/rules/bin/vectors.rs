@@ -4,6 +4,7 @@
 use std::fs;
 use std::process::ExitCode;
 
+use patchkeep_rules::answers::AnswerVectors;
 use patchkeep_rules::digests::DigestVectors;
 use patchkeep_rules::scenario::ScenarioFile;
 
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
     let results = match kind.as_str() {
         "digest" => digest(&text),
         "scenarios" => scenarios(&text),
-        "answers" => return unusable("answers: the reading of answers (K5) comes with the outbox; no case was run"),
+        "answers" => answers(&text),
         other => return unusable(&format!("unknown kind {other}: digest, answers or scenarios")),
     };
     match results {
@@ -33,6 +34,11 @@ fn digest(text: &str) -> serde_json::Result<Vec<Outcome>> {
     let accepted = file.accepted.into_iter().map(|v| (v.check(), v.name));
     let rejected = file.rejected.into_iter().map(|v| (v.check(), v.name));
     Ok(accepted.chain(rejected).map(|(outcome, name)| (name, outcome)).collect())
+}
+
+fn answers(text: &str) -> serde_json::Result<Vec<Outcome>> {
+    let file: AnswerVectors = serde_json::from_str(text)?;
+    Ok(file.cases.into_iter().map(|c| (c.check(), c.name)).map(|(o, n)| (n, o)).collect())
 }
 
 fn scenarios(text: &str) -> serde_json::Result<Vec<Outcome>> {

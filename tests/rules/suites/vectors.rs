@@ -1,5 +1,6 @@
 //! Every case of the vectors in this repository, and our own stories in the same format.
 
+use patchkeep_rules::answers::AnswerVectors;
 use patchkeep_rules::digests::DigestVectors;
 use patchkeep_rules::scenario::ScenarioFile;
 
@@ -22,6 +23,15 @@ fn digest_vectors() {
     }
     for vector in &file.rejected {
         assert_eq!(vector.check(), Ok(()), "{}", vector.name);
+    }
+}
+
+#[test]
+fn k05_answer_vectors() {
+    let file: AnswerVectors = serde_json::from_str(include_str!("../../vectors/answers.json")).unwrap();
+    assert!(!file.cases.is_empty());
+    for case in &file.cases {
+        assert_eq!(case.check(), Ok(()), "{}", case.name);
     }
 }
 
