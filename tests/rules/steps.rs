@@ -1,17 +1,17 @@
 //! Frames of a scripted server.
 
-use patchkeep_core::frame::{DEFAULT_MAX_FRAME_BYTES, PROTOCOL, ServerFrame, Welcome};
+use patchkeep_core::frame::{PROTOCOL, ServerFrame, Welcome};
 use patchkeep_core::ids::{BootId, ConnId, DocId, Incarnation, Uuid};
 
 /// `welcome`.
-pub fn welcome(now: u64, docs: Vec<(DocId, Incarnation, u64)>) -> String {
+pub fn welcome(now: u64, max_frame_bytes: u64, docs: Vec<(DocId, Incarnation, u64)>) -> String {
     ServerFrame::Welcome(Welcome {
         protocol: PROTOCOL,
         boot_id: BootId(Uuid::v4(1)),
         conn_id: ConnId(Uuid::v4(2)),
         now,
         heartbeat_ms: 15_000,
-        max_frame_bytes: DEFAULT_MAX_FRAME_BYTES as u64,
+        max_frame_bytes,
         docs,
         features: Vec::new(),
     })

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use patchkeep_core::edit;
 use patchkeep_core::error::refusal_reason;
-use patchkeep_core::frame::{Homed, TabFrame};
+use patchkeep_core::frame::{DEFAULT_MAX_FRAME_BYTES, Homed, TabFrame};
 use patchkeep_core::ids::{ContextId, DocId, Incarnation, JournalId, PatchId, TabId, Uuid};
 use patchkeep_core::json;
 use patchkeep_core::session::{
@@ -110,6 +110,8 @@ pub struct World {
     pub connected: Option<u64>,
     /// Handler calls that have not settled.
     pub pending: Vec<HandlerCall>,
+    /// What `welcome` says of the largest frame.
+    pub max_frame_bytes: u64,
     /// While set, transactions wait in [`World::held`] instead of running.
     pub hold_store: bool,
     /// Transactions that wait.
@@ -144,6 +146,7 @@ impl World {
             wanted: None,
             connected: None,
             pending: Vec::new(),
+            max_frame_bytes: DEFAULT_MAX_FRAME_BYTES as u64,
             hold_store: false,
             held: VecDeque::new(),
             effects: BTreeMap::new(),
@@ -497,7 +500,7 @@ impl World {
         let answer = match &frame {
             TabFrame::Hello(hello) if !self.welcome_silently => {
                 let docs = hello.docs.iter().map(|d| (d.doc.clone(), d.incarnation, self.seq_of(&d.doc)));
-                Some(crate::steps::welcome(self.server_now(), docs.collect()))
+                Some(crate::steps::welcome(self.server_now(), self.max_frame_bytes, docs.collect()))
             }
             TabFrame::Open(open) if !self.welcome_silently => {
                 Some(crate::steps::opened(&open.doc, open.incarnation, self.seq_of(&open.doc)))

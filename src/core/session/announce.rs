@@ -18,7 +18,8 @@ const ESCAPE_FACTOR: usize = 6;
 impl Session {
     /// The first frame of a connection. Documents that do not fit follow as `open` once `welcome` is in.
     pub(super) fn say_hello(&mut self) {
-        let mut room = MAX_HELLO_BYTES - HELLO_FRAME_BYTES;
+        let limit = MAX_HELLO_BYTES.min(self.connection.max_frame_bytes);
+        let mut room = limit.saturating_sub(HELLO_FRAME_BYTES);
         let mut docs = Vec::new();
         for doc in self.documents.keys().cloned().collect::<Vec<_>>() {
             let fixed = fixed_bytes(&doc);

@@ -192,6 +192,11 @@ impl Session {
         self.journal.records().map(|r| self.view(r)).collect()
     }
 
+    /// Whether a closed session still has something to write: its identity is handed over afterwards.
+    pub const fn is_writing(&self) -> bool {
+        self.store.is_busy()
+    }
+
     /// Who this is.
     pub const fn identity(&self) -> &Identity {
         &self.identity
@@ -242,10 +247,15 @@ impl Session {
         self.run_store();
     }
 
-    /// A fenced or closed session does nothing, but a socket that opens late must still be closed.
+    /// A fenced or closed session does nothing any more, but a socket that opens late is closed, and a closed one
+    /// still writes what it had to write.
     fn handle_after_the_end(&mut self, event: Event) {
-        if let Event::Socket { conn, event: SocketEvent::Opened } = event {
-            self.outputs.push_back(Output::CloseSocket { conn, code: wire::CLOSE_NORMAL });
+        match event {
+            Event::Socket { conn, event: SocketEvent::Opened } => {
+                self.outputs.push_back(Output::CloseSocket { conn, code: wire::CLOSE_NORMAL });
+            }
+            Event::Transaction { id, .. } if self.store.ended(id) && self.status == Status::Closed => self.run_store(),
+            _ => {}
         }
     }
 

@@ -49,6 +49,11 @@ impl StoreQueue {
         self.in_flight_strict
     }
 
+    /// Whether something is being written or waits to be.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.in_flight.is_some() || !self.pending.is_empty()
+    }
+
     /// The store is gone; nothing waits for it any more.
     pub(super) fn abandon(&mut self) {
         self.pending.clear();

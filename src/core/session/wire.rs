@@ -137,11 +137,11 @@ impl Session {
 
     /// The page goes to sleep: every connection is dead and every uncalled intent dropped, in this task (T4).
     pub(super) fn suspend(&mut self) {
-        if self.connection.phase == Phase::Ended {
-            return;
+        // One that waits for the host's credentials goes on waiting for them.
+        if !matches!(self.connection.phase, Phase::Ended | Phase::Held(_)) {
+            self.close_socket(CLOSE_NORMAL);
+            self.enter(Phase::Suspended);
         }
-        self.close_socket(CLOSE_NORMAL);
-        self.enter(Phase::Suspended);
     }
 
     /// The page is back: the epoch is read before anything else (T4).

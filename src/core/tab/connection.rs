@@ -53,7 +53,7 @@ pub enum Phase {
 pub struct Connection {
     /// Where it is.
     pub phase: Phase,
-    /// The largest frame the server takes, in bytes.
+    /// The largest frame the server takes, in bytes, as the last `welcome` said.
     pub max_frame_bytes: usize,
     /// The last close was 1009: lists are left out until a connection proves stable (B17).
     pub shrunk: bool,
@@ -179,7 +179,6 @@ impl Connection {
     /// The socket is open and `hello` goes out.
     pub const fn greeted(&mut self, now: Now) {
         self.phase = Phase::Greeting { hello: now };
-        self.max_frame_bytes = DEFAULT_MAX_FRAME_BYTES;
     }
 
     /// `welcome` came; returns when its `hello` had gone out, or `None` where none was waited for.

@@ -120,3 +120,41 @@ fn b17_after_1009_the_same_hello_is_not_sent_again() {
     assert!(hello.docs[0].unconfirmed.is_empty());
     assert_eq!(hello.docs[0].homed, Homed::Elsewhere, "its silence proves nothing");
 }
+
+#[test]
+fn b17_no_frame_is_over_the_servers_limit() {
+    use patchkeep_rules::world::HandlerMode;
+    const LIMIT: usize = 4096;
+    let mut w = World::new(patchkeep_core::storage::Durability::Strict, 0);
+    w.max_frame_bytes = LIMIT as u64;
+    w.open_document(&crate::support::doc(), Homed::Server, None, false);
+    w.connect(false);
+    for n in 0..600 {
+        deliver(&mut w, n, 1);
+    }
+    w.handler = HandlerMode::Refuse("é".repeat(3_000));
+    deliver(&mut w, 600, 1);
+    w.cut();
+    w.connect(false);
+    w.open_document(&crate::support::doc(), Homed::Server, None, false);
+    let longest = w.sent.iter().map(|f| f.encode().len()).max().unwrap();
+    assert!(longest <= LIMIT, "{longest}");
+    assert!(!problems(&w).contains(&ProblemCode::FrameNotSent));
+    assert_eq!(told(&mut w).len(), 601, "every patch was answered");
+}
+
+#[test]
+fn a_closed_session_still_writes_what_it_had_to_write() {
+    let mut w = world(Homed::Elsewhere);
+    deliver(&mut w, 1, 1);
+    w.hold_store = true;
+    deliver(&mut w, 2, 1);
+    w.happen(Event::Close);
+    assert!(w.session.as_ref().unwrap().is_writing());
+    w.release_store();
+    assert!(!w.session.as_ref().unwrap().is_writing());
+    w.die();
+    w.load();
+    assert_eq!(w.record(crate::support::id(2)), None, "the uncalled intent was dropped");
+    assert!(w.record(crate::support::id(1)).is_some());
+}
