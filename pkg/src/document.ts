@@ -37,6 +37,8 @@ export class Mark {
   readonly baseSeq: number;
   /** The patches: what a save made by the host itself names. */
   readonly patchIds: readonly PatchId[];
+  /** Patches of which nobody can tell whether the text holds them; a save names them apart. */
+  readonly inDoubt: readonly PatchId[];
   readonly #wire: string;
 
   /** @internal */
@@ -44,9 +46,10 @@ export class Mark {
     this.doc = doc;
     this.incarnation = incarnation;
     this.#wire = wire;
-    const { baseSeq, patchIds } = readMark(wire);
+    const { baseSeq, patchIds, inDoubt } = readMark(wire);
     this.baseSeq = baseSeq;
     this.patchIds = Object.freeze(patchIds);
+    this.inDoubt = Object.freeze(inDoubt);
     Object.freeze(this);
   }
 

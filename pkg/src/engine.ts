@@ -32,7 +32,7 @@ export interface EngineSession {
   closeDocument(doc: string, incarnation: string): void;
   /** The stored version that the open content is based on. */
   baseSeq(doc: string): number | undefined;
-  /** Returns `base_seq` and the patch ids, joined by spaces. */
+  /** Returns `base_seq`, the patch ids, `?` and the ids in doubt, joined by spaces. */
   mark(doc: string, incarnation: string): string;
   /** `mark`: as {@link EngineSession.mark} returned it. */
   kept(doc: string, incarnation: string, mark: string): void;

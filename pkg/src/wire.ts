@@ -117,10 +117,19 @@ export function readSaveOutcome(json: string): SaveOutcome {
   }
 }
 
-/** A mark as the engine wrote it: the stored version it is based on, and its patches. */
-export function readMark(mark: string): { readonly baseSeq: number; readonly patchIds: readonly PatchId[] } {
-  const [baseSeq, ...patchIds] = mark.split(" ");
-  return { baseSeq: Number(baseSeq), patchIds: patchIds as PatchId[] };
+/** A mark as the engine wrote it: the stored version it is based on, its patches, `?`, and those in doubt. */
+export function readMark(mark: string): {
+  readonly baseSeq: number;
+  readonly patchIds: readonly PatchId[];
+  readonly inDoubt: readonly PatchId[];
+} {
+  const [baseSeq, ...ids] = mark.split(" ");
+  const border = ids.indexOf("?");
+  return {
+    baseSeq: Number(baseSeq),
+    patchIds: ids.slice(0, border) as PatchId[],
+    inDoubt: ids.slice(border + 1) as PatchId[],
+  };
 }
 
 /** What the engine threw, as the package's error. Anything that is not one of its codes is a crash or a bug. */
