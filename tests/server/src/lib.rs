@@ -1,1 +1,35 @@
-//! server
+//! The reference server of Patchkeep: documents, keyed edits, saves and the tabs' socket on SQLite, by the rules
+//! S1–S9, W1–W4 and R1–R7 of the protocol.
+//!
+//! | module | concept |
+//! | --- | --- |
+//! | [`decide`] | the decisions of §9, pure functions over rows |
+//! | [`store`] | the transaction's vocabulary, and SQLite behind it |
+//! | `service` | units of work: read rows, decide, write, and speak after the commit |
+//! | [`edit`] | the edits of §10 on stored text |
+//! | [`http`] | the routes and the socket |
+//! | [`agent`] | the command line that writes with an op key |
+//!
+//! [`Server::start`] listens in this process; [`http::router`] can be mounted elsewhere.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+mod app;
+mod config;
+pub mod decide;
+pub mod edit;
+mod faults;
+pub mod http;
+mod hub;
+pub mod net;
+pub mod principal;
+mod server;
+mod service;
+pub mod store;
+mod tickets;
+mod waiters;
+
+pub use app::App;
+pub use config::{Config, Token};
+pub use faults::{Faults, Switches};
+pub use server::{Server, StartError};

@@ -1,0 +1,193 @@
+//! Documents: read, keyed edit, save.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{OriginalUri, Path, State};
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Response};
+use patchkeep_core::digest;
+use patchkeep_core::ids::DocId;
+use patchkeep_core::json::{self, Value};
+use serde_json::json;
+
+use super::caller::{Caller, From};
+use super::reply::{bad_request, internal, lose};
+use crate::app::App;
+use crate::decide::{Answer, Attempt, KeyId, Save};
+use crate::principal::OpKey;
+use crate::service::{self, KeyedWrite, Outcome, Saved};
+use crate::store::Store;
+
+/// `GET /api/docs/{doc}`.
+pub(super) async fn read<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Caller(principal): Caller,
+    Path(doc): Path<String>,
+) -> Result<Answer, Answer> {
+    let doc = doc_id(&doc)?;
+    let name = doc.clone();
+    let found = app.store.transact(move |tx| tx.document(&principal.workspace, &doc)).await;
+    match found.map_err(|e| internal(&e))? {
+        Some(document) => {
+            Ok(Answer::new(200, json!({"doc": name.as_str(), "text": document.text, "seq": document.seq})))
+        }
+        None => Err(Answer::error(404, "not_found", "there is no such document")),
+    }
+}
+
+/// `PATCH /api/docs/{doc}`: a keyed edit (S1–S7).
+pub(super) async fn patch<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Caller(principal): Caller,
+    From(peer): From,
+    Path(doc): Path<String>,
+    OriginalUri(uri): OriginalUri,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let write = body_text(body.as_ref()).and_then(|body| {
+        let id = KeyId { principal, key: op_key(&headers)? };
+        keyed_write(id, &doc, uri.path(), &headers, body)
+    });
+    let write = match write {
+        Ok(write) => write,
+        Err(answer) => return answer.into_response(),
+    };
+    let (boot, ask) = (app.boot(), write.attempt.ask);
+    let (app2, boot2) = (app.clone(), boot.clone());
+    // A caller that goes away takes its answer with it, not the write: the state settles all the same (S6).
+    let task = tokio::spawn(async move {
+        tokio::select! {
+            outcome = service::keyed(&app2, &boot2, write) => outcome,
+            () = boot2.over() => Ok(Outcome::Lose),
+        }
+    });
+    match task.await {
+        Ok(Ok(Outcome::Answer(answer))) => {
+            let written = answer.status == 200 && !ask;
+            if written && app.faults.take_answer() { lose(peer.as_ref()) } else { answer.into_response() }
+        }
+        Ok(Ok(Outcome::Lose)) => lose(peer.as_ref()),
+        Ok(Err(error)) => internal(&error).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a write's task ended");
+            Answer::error(500, "internal", "the server failed").into_response()
+        }
+    }
+}
+
+/// `PUT /api/docs/{doc}`: a save (W1).
+pub(super) async fn save<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Caller(principal): Caller,
+    From(peer): From,
+    Path(doc): Path<String>,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let save = match body_text(body.as_ref()).and_then(|body| read_save(&doc, body, app.config.max_doc_bytes)) {
+        Ok(save) => save,
+        Err(answer) => return answer.into_response(),
+    };
+    let boot = app.boot();
+    match service::save(&app, &boot, principal, save).await {
+        Ok(Saved::Stored { .. }) if app.faults.take_save_answer() => lose(peer.as_ref()),
+        Ok(saved) => saved_answer(saved).into_response(),
+        Err(error) => internal(&error).into_response(),
+    }
+}
+
+fn saved_answer(saved: Saved) -> Answer {
+    match saved {
+        Saved::Stored { seq } => Answer::new(200, json!({"seq": seq})),
+        Saved::Conflict { seq, held } => Answer::error(409, "save_conflict", "another text was stored meanwhile")
+            .with_details(json!({"seq": seq, "patch_ids": held})),
+        Saved::Fenced => Answer::error(409, "save_fenced", "a later load of this tab has the document open"),
+        Saved::NotYours => Answer::error(403, "tab_not_yours", "the tab is another user's"),
+    }
+}
+
+fn keyed_write(id: KeyId, doc: &str, path: &str, headers: &HeaderMap, body: &str) -> Result<KeyedWrite, Answer> {
+    let fingerprint = digest::fingerprint(Method::PATCH.as_str(), path, body)
+        .map_err(|e| bad_request("malformed", &format!("the body has no canonical form: {e}")))?;
+    let value = json::parse(body).map_err(|e| bad_request("malformed", &e.to_string()))?;
+    let edit = value.member("edit").filter(|m| matches!(m.value, Value::Object(_)));
+    let edit = edit.ok_or_else(|| bad_request("malformed", "`edit` must be an object"))?;
+    let guarded = match value.field("guarded") {
+        None => false,
+        Some(guarded) => guarded.as_bool().ok_or_else(|| bad_request("malformed", "`guarded` must be a boolean"))?,
+    };
+    let number = number_header(headers, "idempotency-attempt")?.unwrap_or(1);
+    if number == 0 {
+        return Err(bad_request("malformed", "`Idempotency-Attempt` counts from 1"));
+    }
+    let first_at = number_header(headers, "idempotency-first-attempt")?.or_else(|| minted_at(&id.key));
+    let ask = headers.get("idempotency-ask").is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"true"));
+    let route = format!("PATCH {path}");
+    let attempt = Attempt { id, route, fingerprint, number, first_at, ask };
+    Ok(KeyedWrite { attempt, doc: doc_id(doc)?, edit: edit.raw.to_owned(), guarded })
+}
+
+/// A UUIDv7 says when it was minted, which is before its first attempt.
+fn minted_at(key: &OpKey) -> Option<u64> {
+    let uuid = uuid::Uuid::parse_str(key.as_str()).ok()?;
+    let (seconds, nanos) = uuid.get_timestamp().filter(|_| uuid.get_version_num() == 7)?.to_unix();
+    seconds.checked_mul(1000)?.checked_add(u64::from(nanos / 1_000_000))
+}
+
+fn op_key(headers: &HeaderMap) -> Result<OpKey, Answer> {
+    let mut keys = headers.get_all("idempotency-key").iter();
+    let key = keys.next().ok_or_else(|| bad_request("idempotency_key_missing", "a write needs `Idempotency-Key`"))?;
+    let key = key.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| keys.next().is_none());
+    key.ok_or_else(|| bad_request("idempotency_key_invalid", "one key of 1 to 255 visible ASCII characters"))
+}
+
+fn number_header(headers: &HeaderMap, name: &'static str) -> Result<Option<u64>, Answer> {
+    let Some(value) = headers.get(name) else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.parse().ok());
+    number.map(Some).ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a number")))
+}
+
+fn read_save(doc: &str, body: &str, max_doc_bytes: usize) -> Result<Save, Answer> {
+    let value = json::parse(body).map_err(|e| bad_request("malformed", &e.to_string()))?;
+    let text = value.field("text").and_then(Value::as_str);
+    let text = text.ok_or_else(|| bad_request("malformed", "`text` must be a string"))?;
+    if text.len() > max_doc_bytes {
+        return Err(Answer::error(413, "too_large", "the document is too large"));
+    }
+    let patch_ids = value.field("patch_ids").map_or(Some(&[][..]), Value::as_array);
+    let patch_ids = patch_ids.and_then(|ids| ids.iter().map(|id| id.as_str()?.parse().ok()).collect());
+    Ok(Save {
+        doc: doc_id(doc)?,
+        text: text.to_owned(),
+        tab_id: id_field(&value, "tab_id")?,
+        epoch: integer_field(&value, "epoch")?,
+        incarnation: id_field(&value, "incarnation")?,
+        base_seq: integer_field(&value, "base_seq")?,
+        patch_ids: patch_ids.ok_or_else(|| bad_request("malformed", "`patch_ids` must be a list of UUIDs"))?,
+    })
+}
+
+fn id_field<T: FromStr>(value: &Value<'_>, name: &str) -> Result<T, Answer> {
+    let id = value.field(name).and_then(Value::as_str).and_then(|text| text.parse().ok());
+    id.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a UUID")))
+}
+
+fn integer_field(value: &Value<'_>, name: &str) -> Result<u64, Answer> {
+    let number = value.field(name).and_then(Value::as_integer);
+    number.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a whole number")))
+}
+
+fn doc_id(doc: &str) -> Result<DocId, Answer> {
+    DocId::new(doc).ok_or_else(|| bad_request("malformed", "a document id has 1 to 512 bytes"))
+}
+
+fn body_text<'b>(body: Result<&'b Bytes, &BytesRejection>) -> Result<&'b str, Answer> {
+    let body = body.map_err(|rejection| match rejection.status().as_u16() {
+        413 => Answer::error(413, "too_large", "the request is too large"),
+        status => Answer::error(status, "malformed", "the body could not be read"),
+    })?;
+    std::str::from_utf8(body).map_err(|_| bad_request("malformed", "the body is not UTF-8"))
+}

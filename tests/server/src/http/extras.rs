@@ -1,0 +1,99 @@
+//! Capabilities, tickets, fault switches and the demo's own door.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::caller::{Caller, From};
+use super::reply::internal;
+use crate::app::App;
+use crate::decide::Answer;
+use crate::faults::Switches;
+use crate::store::Store;
+
+/// `GET /healthz`.
+pub(super) async fn health() -> &'static str {
+    "ok\n"
+}
+
+/// Any path that is not there.
+pub(super) async fn not_found() -> Answer {
+    Answer::error(404, "not_found", "there is nothing here")
+}
+
+/// `GET /api/server/capabilities`: what a caller may rely on (K4).
+pub(super) async fn capabilities<S: Store>(State(app): State<Arc<App<S>>>) -> Json<serde_json::Value> {
+    Json(json!({
+        "protocol": patchkeep_core::frame::PROTOCOL,
+        "idempotency_keys": true,
+        "idempotency_key_ttl_ms": app.config.key_ttl_ms,
+        "max_frame_bytes": app.config.max_frame_bytes,
+        "key_format": "raw",
+        "features": ["attempts"],
+    }))
+}
+
+/// `POST /api/tickets`: a single-use ticket for a browser's socket.
+pub(super) async fn ticket<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Caller(principal): Caller,
+) -> Result<Json<serde_json::Value>, Answer> {
+    let ticket = app.boot().tickets.issue(principal);
+    let ticket = ticket.ok_or_else(|| Answer::error(429, "rate_limited", "too many tickets are out"))?;
+    Ok(Json(json!({"ticket": ticket})))
+}
+
+/// `GET /demo.json`: what the demo page needs to begin, for pages on this machine alone.
+pub(super) async fn demo<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    From(peer): From,
+) -> Result<Json<serde_json::Value>, Answer> {
+    let local = peer.is_some_and(|p| p.addr.ip().is_loopback());
+    let first = app.config.tokens.first().filter(|_| local);
+    let (token, principal) = first.ok_or_else(|| Answer::error(404, "not_found", "there is nothing here"))?;
+    let docs: Vec<_> = app.config.seed.iter().map(|(doc, _)| doc).collect();
+    Ok(Json(json!({"token": token.reveal(), "principal": principal.to_string(), "docs": docs})))
+}
+
+/// `GET /faults`.
+pub(super) async fn show_faults<S: Store>(State(app): State<Arc<App<S>>>) -> Json<Switches> {
+    Json(app.faults.show())
+}
+
+/// What `POST /faults` may carry.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FaultRequest {
+    lose_next_ack: Option<u64>,
+    lose_next_answer: Option<u64>,
+    lose_next_save_answer: Option<u64>,
+    delay_ms: Option<u64>,
+    next_patch_expires_in_ms: Option<u64>,
+    #[serde(default)]
+    cut: bool,
+    #[serde(default)]
+    restart: bool,
+}
+
+/// `POST /faults`. A page of another origin cannot send JSON here without being asked first (CORS).
+pub(super) async fn set_faults<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Json(request): Json<FaultRequest>,
+) -> Result<Json<Switches>, Answer> {
+    let faults = &app.faults;
+    request.lose_next_ack.inspect(|n| faults.lose_next_ack(*n));
+    request.lose_next_answer.inspect(|n| faults.lose_next_answer(*n));
+    request.lose_next_save_answer.inspect(|n| faults.lose_next_save_answer(*n));
+    request.delay_ms.inspect(|ms| faults.delay_ms(*ms));
+    request.next_patch_expires_in_ms.inspect(|ms| faults.next_patch_expires_in_ms(*ms));
+    if request.cut {
+        app.boot().hub.cut();
+    }
+    if request.restart {
+        app.restart().await.map_err(|e| internal(&e))?;
+    }
+    Ok(Json(faults.show()))
+}

@@ -1,0 +1,194 @@
+//! The tabs' socket (§3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade};
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{SplitSink, SplitStream};
+use futures_util::{SinkExt, StreamExt};
+use patchkeep_core::frame::{Hello, RejectCode, ServerFrame, TabFrame};
+use patchkeep_core::ids::ConnId;
+use serde::Deserialize;
+use tokio::sync::mpsc;
+
+use crate::app::{App, Boot};
+use crate::decide::Answer;
+use crate::hub::{Outgoing, QUEUE};
+use crate::principal::Principal;
+use crate::service::{self, Session};
+use crate::store::{Store, StoreError, fresh_id};
+
+/// How long a socket may stay open without a word about who it is.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// What is read off a socket at most, in bytes, before it is closed: more than a frame's limit, so that a frame over
+/// the limit is refused and the socket kept.
+const READ_FACTOR: usize = 8;
+
+/// Who the socket is for.
+#[derive(Deserialize)]
+pub(super) struct Admission {
+    #[serde(default)]
+    ticket: String,
+}
+
+/// `GET /api/socket?ticket=…`.
+pub(super) async fn socket<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    Query(admission): Query<Admission>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if !origin_allowed(&app.config.origins, &headers) {
+        return Answer::error(403, "origin_not_allowed", "pages of this origin may not connect").into_response();
+    }
+    let boot = app.boot();
+    // A bad ticket is told on the socket: a close code before the handshake never reaches a page (B16).
+    let principal = boot.tickets.redeem(&admission.ticket);
+    let most = app.config.max_frame_bytes.saturating_mul(READ_FACTOR);
+    upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
+        tokio::select! {
+            () = serve(&app, &boot, principal, socket) => {}
+            () = boot.over() => {}
+        }
+    })
+}
+
+fn origin_allowed(origins: &[String], headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(header::ORIGIN).filter(|_| !origins.is_empty()) else { return true };
+    let own = headers.get(header::HOST).is_some_and(|host| {
+        let host = host.as_bytes();
+        origin.as_bytes().strip_prefix(b"http://").or_else(|| origin.as_bytes().strip_prefix(b"https://")) == Some(host)
+    });
+    own || origins.iter().any(|allowed| allowed.as_bytes() == origin.as_bytes())
+}
+
+async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<Principal>, socket: WebSocket) {
+    let (mut sink, mut frames) = socket.split();
+    let Some(principal) = principal else { return reject(&mut sink, RejectCode::Unauthorized).await };
+    let first = tokio::time::timeout(HELLO_WITHIN, first_hello(app, &mut frames)).await;
+    let Ok(Some(hello)) = first else { return };
+    let (out, queue) = mpsc::channel(QUEUE);
+    let session = match service::hello(app, boot, principal, ConnId(fresh_id()), hello, out).await {
+        Ok(Ok(session)) => session,
+        Ok(Err(code)) => return reject(&mut sink, code).await,
+        Err(error) => return tracing::error!(%error, "a hello failed"),
+    };
+    tracing::info!(conn = %session.conn, tab = %session.tab_id, principal = %session.principal, "a tab is here");
+    tokio::select! {
+        () = write(app, sink, queue) => {}
+        () = read(app, boot, &session, &mut frames) => {}
+    }
+    boot.hub.disconnect(session.tab_id, &session.conn);
+    tracing::info!(conn = %session.conn, tab = %session.tab_id, "a tab is gone");
+}
+
+async fn first_hello<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>) -> Option<Hello> {
+    loop {
+        match next_frame(app, frames).await? {
+            Some(TabFrame::Hello(hello)) => return Some(hello),
+            _ => tracing::warn!("a frame before hello"),
+        }
+    }
+}
+
+/// The next text frame that can be read; `Some(None)` where there was one that could not. A frame that is malformed,
+/// too large, binary or unknown costs nothing but itself.
+async fn next_frame<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>) -> Option<Option<TabFrame>> {
+    let message = match frames.next().await? {
+        Ok(message) => message,
+        Err(error) => {
+            tracing::debug!(%error, "a socket failed");
+            return None;
+        }
+    };
+    Some(match message {
+        Message::Text(text) if text.len() > app.config.max_frame_bytes => {
+            tracing::warn!(bytes = text.len(), "a frame over the limit");
+            None
+        }
+        Message::Text(text) => match TabFrame::decode(&text) {
+            Ok(frame) => Some(frame),
+            Err(error) => {
+                tracing::warn!(%error, frame_type = error.frame_type.as_deref(), "a frame that cannot be read");
+                None
+            }
+        },
+        Message::Binary(bytes) => {
+            tracing::warn!(bytes = bytes.len(), "a binary frame");
+            None
+        }
+        Message::Close(_) => return None,
+        Message::Ping(_) | Message::Pong(_) => None,
+    })
+}
+
+async fn read<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, frames: &mut SplitStream<WebSocket>) {
+    while let Some(frame) = next_frame(app, frames).await {
+        let Some(frame) = frame else { continue };
+        if let Err(error) = handle(app, boot, session, frame).await {
+            // What the frame said is lost like the socket; the tab tells it again with its next hello (R1).
+            return tracing::error!(%error, conn = %session.conn, "a frame could not be recorded");
+        }
+    }
+}
+
+async fn handle<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+    frame: TabFrame,
+) -> Result<(), StoreError> {
+    match frame {
+        TabFrame::Hello(_) => tracing::warn!(conn = %session.conn, "a second hello"),
+        TabFrame::Open(open) => service::open(app, boot, session, open).await?,
+        TabFrame::Close { doc, incarnation } => service::close(boot, session, &doc, incarnation),
+        TabFrame::Ping { t } => {
+            boot.hub.send(session.tab_id, &session.conn, &ServerFrame::Pong { t, now: app.now() });
+        }
+        TabFrame::PatchStart { patch_id, delivery } => tracing::debug!(%patch_id, delivery, "started"),
+        TabFrame::PatchAck(ack) if app.faults.take_ack() => {
+            tracing::info!(patch_id = %ack.patch_id, "fault switch: this acknowledgement is lost");
+            boot.waiters.lose(ack.patch_id);
+        }
+        TabFrame::PatchAck(_)
+        | TabFrame::PatchRefuse { .. }
+        | TabFrame::PatchUnknown { .. }
+        | TabFrame::PatchState { .. } => service::report(app, boot, session, frame).await?,
+        TabFrame::Unknown => tracing::debug!(conn = %session.conn, "an unknown frame type"),
+    }
+    Ok(())
+}
+
+async fn write<S: Store>(app: &App<S>, mut sink: SplitSink<WebSocket, Message>, mut queue: mpsc::Receiver<Outgoing>) {
+    while let Some(outgoing) = queue.recv().await {
+        match outgoing {
+            Outgoing::Frame(text) => {
+                let delay = app.faults.show().delay_ms;
+                if delay > 0 {
+                    tokio::time::sleep(Duration::from_millis(delay)).await;
+                }
+                if sink.send(Message::Text(text.into())).await.is_err() {
+                    return;
+                }
+            }
+            Outgoing::Close(code) => return end(&mut sink, code).await,
+        }
+    }
+}
+
+async fn reject(sink: &mut SplitSink<WebSocket, Message>, code: RejectCode) {
+    tracing::warn!(code = code.as_str(), "a connection is refused");
+    let frame = ServerFrame::Reject(code).encode();
+    if sink.send(Message::Text(frame.into())).await.is_ok() {
+        end(sink, code.close_code()).await;
+    }
+}
+
+async fn end(sink: &mut SplitSink<WebSocket, Message>, code: u16) {
+    let close = CloseFrame { code, reason: "".into() };
+    // The other side may be gone first; there is nobody left to tell.
+    let _gone = sink.send(Message::Close(Some(close))).await;
+}

@@ -1,0 +1,161 @@
+//! Which tabs are here now: the current connection of each (R5), what it has open, and its way out.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use patchkeep_core::frame::{Homed, ServerFrame};
+use patchkeep_core::ids::{DocId, Incarnation, JournalId, TabId};
+use tokio::sync::mpsc;
+
+use crate::decide::{Elected, Here};
+use crate::principal::Principal;
+
+/// What leaves on a socket.
+#[derive(Debug)]
+pub enum Outgoing {
+    /// A text frame.
+    Frame(String),
+    /// The end, with a close code.
+    Close(u16),
+}
+
+/// How many frames wait for a slow socket before it is given up.
+pub const QUEUE: usize = 4096;
+
+/// One accepted connection of a tab.
+#[derive(Debug)]
+pub struct Connection {
+    /// `boot_id/conn_id`.
+    pub conn: String,
+    /// Whose.
+    pub principal: Principal,
+    /// The browsing context.
+    pub tab_id: TabId,
+    /// The journal it said hello with.
+    pub journal_id: JournalId,
+    /// The way out.
+    pub out: mpsc::Sender<Outgoing>,
+}
+
+#[derive(Debug)]
+struct Tab {
+    connection: Connection,
+    /// Orders connections by age: S5 elects the longest connected.
+    since: u64,
+    open: HashMap<DocId, (Incarnation, Homed)>,
+}
+
+#[derive(Debug, Default)]
+struct Tabs {
+    by_id: HashMap<TabId, Tab>,
+    connections: u64,
+}
+
+/// The tabs of one life of the server.
+#[derive(Debug, Default)]
+pub struct Hub {
+    tabs: Mutex<Tabs>,
+}
+
+impl Hub {
+    fn tabs(&self) -> MutexGuard<'_, Tabs> {
+        self.tabs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes a connection the tab's current one; an older one is closed.
+    pub fn connect(&self, connection: Connection) {
+        let mut tabs = self.tabs();
+        tabs.connections += 1;
+        let since = tabs.connections;
+        let tab = Tab { since, open: HashMap::new(), connection };
+        if let Some(old) = tabs.by_id.insert(tab.connection.tab_id, tab) {
+            old.push(Outgoing::Close(CLOSE_REPLACED));
+        }
+    }
+
+    /// The socket is gone.
+    pub fn disconnect(&self, tab_id: TabId, conn: &str) {
+        let mut tabs = self.tabs();
+        if tabs.by_id.get(&tab_id).is_some_and(|t| t.connection.conn == conn) {
+            tabs.by_id.remove(&tab_id);
+        }
+    }
+
+    /// A document is open on this connection, or no longer.
+    pub fn set_open(&self, tab_id: TabId, conn: &str, doc: &DocId, open: Option<(Incarnation, Homed)>) {
+        let mut tabs = self.tabs();
+        let Some(tab) = tabs.by_id.get_mut(&tab_id).filter(|t| t.connection.conn == conn) else { return };
+        match open {
+            Some(open) => drop(tab.open.insert(doc.clone(), open)),
+            None => drop(tab.open.remove(doc)),
+        }
+    }
+
+    /// A tab's current connection, as far as one document is concerned.
+    pub fn here(&self, tab_id: TabId, doc: &DocId) -> Option<Here> {
+        let tabs = self.tabs();
+        let tab = tabs.by_id.get(&tab_id)?;
+        Some(Here {
+            conn: tab.connection.conn.clone(),
+            journal_id: tab.connection.journal_id,
+            open: tab.open.get(doc).copied(),
+        })
+    }
+
+    /// The principal's longest connected tab that has the document open (S5, T6).
+    pub fn elect(&self, principal: &Principal, doc: &DocId) -> Option<Elected> {
+        let tabs = self.tabs();
+        let candidates = tabs.by_id.values().filter(|t| t.connection.principal == *principal);
+        let (tab, &(incarnation, homed)) =
+            candidates.filter_map(|t| Some((t, t.open.get(doc)?))).min_by_key(|(t, _)| t.since)?;
+        let Connection { conn, tab_id, journal_id, .. } = &tab.connection;
+        Some(Elected { conn: conn.clone(), tab_id: *tab_id, journal_id: *journal_id, incarnation, homed })
+    }
+
+    /// Sends a frame to a tab, where this is still its current connection.
+    pub fn send(&self, tab_id: TabId, conn: &str, frame: &ServerFrame) {
+        let tabs = self.tabs();
+        if let Some(tab) = tabs.by_id.get(&tab_id).filter(|t| t.connection.conn == conn) {
+            tab.push(Outgoing::Frame(frame.encode()));
+        }
+    }
+
+    /// Sends a frame to a tab on whatever connection it has.
+    pub fn send_to_tab(&self, tab_id: TabId, frame: &ServerFrame) {
+        if let Some(tab) = self.tabs().by_id.get(&tab_id) {
+            tab.push(Outgoing::Frame(frame.encode()));
+        }
+    }
+
+    /// Tells every tab of the workspace that has the document open, but one, that somebody committed (W4).
+    pub fn doc_changed(&self, workspace: &str, doc: &DocId, seq: u64, but: Option<TabId>) {
+        let frame = ServerFrame::DocChanged { doc: doc.clone(), seq }.encode();
+        for tab in self.tabs().by_id.values() {
+            let Connection { principal, tab_id, .. } = &tab.connection;
+            if principal.workspace == workspace && Some(*tab_id) != but && tab.open.contains_key(doc) {
+                tab.push(Outgoing::Frame(frame.clone()));
+            }
+        }
+    }
+
+    /// Closes every socket, as a network would: without a word about why.
+    pub fn cut(&self) {
+        for (_, tab) in self.tabs().by_id.drain() {
+            tab.push(Outgoing::Close(CLOSE_GOING_AWAY));
+        }
+    }
+}
+
+impl Tab {
+    fn push(&self, outgoing: Outgoing) {
+        // A full queue is a tab that does not read: what is lost with its socket is settled when it says hello (R2).
+        if self.connection.out.try_send(outgoing).is_err() {
+            tracing::debug!(conn = %self.connection.conn, "a frame for a socket that is gone or too slow");
+        }
+    }
+}
+
+/// An older socket of the same tab (§3).
+const CLOSE_REPLACED: u16 = 1000;
+/// RFC 6455: the server goes away.
+const CLOSE_GOING_AWAY: u16 = 1001;

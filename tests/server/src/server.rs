@@ -1,0 +1,144 @@
+//! A listening server: for the binary, and for end-to-end tests in the same process.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::app::App;
+use crate::config::Config;
+use crate::faults::Faults;
+use crate::http::router;
+use crate::net::{LosableListener, Peer};
+use crate::store::{SqliteStore, Store, StoreError};
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The address cannot be listened on.
+    #[error("cannot listen: {0}")]
+    Listen(#[from] io::Error),
+    /// The database cannot be opened or brought up to date.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How often settled keys past their time are removed.
+const PURGE_EVERY: Duration = Duration::from_secs(600);
+
+/// A server that listens until it is stopped.
+#[derive(Debug)]
+pub struct Server {
+    addr: SocketAddr,
+    app: Arc<App<SqliteStore>>,
+    stop: watch::Sender<bool>,
+    listening: JoinHandle<()>,
+}
+
+impl Server {
+    /// Opens the database, brings it up to date, and listens. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// An address or a database that cannot be used.
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let listener = TcpListener::bind(config.listen).await?;
+        let addr = listener.local_addr()?;
+        let store = SqliteStore::open(&config.db, config.clock.clone())?;
+        let app = App::start(store, config).await?;
+        let stop = watch::Sender::new(false);
+        let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
+        let stopped = stopped(stop.subscribe());
+        let purging = tokio::spawn(purge(app.clone(), stop.subscribe()));
+        let listening = tokio::spawn(async move {
+            let served = axum::serve(LosableListener(listener), service).with_graceful_shutdown(stopped).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "listening ended");
+            }
+            purging.abort();
+        });
+        Ok(Self { addr, app, stop, listening })
+    }
+
+    /// Where it listens.
+    pub const fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Its address as a URL, without a slash at the end.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.addr)
+    }
+
+    /// Its fault switches; they work whether or not `/faults` is served.
+    pub fn faults(&self) -> Faults {
+        self.app.faults.clone()
+    }
+
+    /// Closes every tab's socket.
+    pub fn cut(&self) {
+        self.app.boot().hub.cut();
+    }
+
+    /// What a process that dies and comes back looks like (S8): sockets, tickets and waiting requests are gone, the
+    /// `boot_id` is another, the database and the address are the same.
+    ///
+    /// # Errors
+    /// A database that does not answer.
+    pub async fn restart(&self) -> Result<(), StoreError> {
+        self.app.restart().await
+    }
+
+    /// Removes settled keys older than their time to live, as the periodic task does (S9). Returns how many went.
+    ///
+    /// # Errors
+    /// A database that does not answer.
+    pub async fn purge(&self) -> Result<u64, StoreError> {
+        purge_once(&self.app).await
+    }
+
+    /// Stops listening, ends what is waiting, and closes the database.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        self.app.end();
+        if let Err(error) = self.listening.await {
+            tracing::error!(%error, "listening ended");
+        }
+        self.app.store.close();
+    }
+}
+
+async fn stopped(mut stop: watch::Receiver<bool>) {
+    // An error means that the server itself is gone, which is a stop as well.
+    let _stopped = stop.wait_for(|stop| *stop).await;
+}
+
+async fn purge(app: Arc<App<SqliteStore>>, stop: watch::Receiver<bool>) {
+    let mut every = tokio::time::interval(PURGE_EVERY);
+    let over = stopped(stop);
+    tokio::pin!(over);
+    loop {
+        tokio::select! {
+            _ = every.tick() => {}
+            () = &mut over => return,
+        }
+        if let Err(error) = purge_once(&app).await {
+            tracing::error!(%error, "purging failed");
+        }
+    }
+}
+
+async fn purge_once<S: Store>(app: &App<S>) -> Result<u64, StoreError> {
+    let ttl = app.config.key_ttl_ms;
+    let (gone, counts) = app
+        .store
+        .transact(move |tx| Ok::<_, StoreError>((tx.purge(tx.now().saturating_sub(ttl))?, tx.counts()?)))
+        .await?;
+    for (state, rows) in counts.into_iter().filter(|(state, _)| state.is_open()) {
+        tracing::info!(state = state.as_str(), rows, "open keys");
+    }
+    Ok(gone)
+}

@@ -1,0 +1,301 @@
+//! A keyed write, from its claim to its answer (S1–S7).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchkeep_core::ids::{DocId, PatchId};
+use patchkeep_core::json;
+
+use super::diff::unified;
+use super::say::Say;
+use crate::app::{App, Boot};
+use crate::decide::{
+    Answer, Attempt, Claim, ClaimFacts, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View, Write,
+    applied, claim, execute, expired, in_flight, outcome_unknown, rejoin, view,
+};
+use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
+use crate::waiters::Waiter;
+
+/// How long a caller waits before it asks about an attempt that is still under way, in ms.
+const ASK_AGAIN_MS: u64 = 1000;
+
+/// A keyed edit of one document.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyedWrite {
+    pub(crate) attempt: Attempt,
+    pub(crate) doc: DocId,
+    /// The edit's own JSON text.
+    pub(crate) edit: String,
+    pub(crate) guarded: bool,
+}
+
+/// What the caller gets.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Answer(Answer),
+    /// The connection is lost without an answer: a fault switch, or the server's end.
+    Lose,
+}
+
+/// Why a unit of work was undone: the store's fault, or the claim is another attempt's by now.
+enum Undo {
+    Store(StoreError),
+    ClaimLost,
+}
+
+impl From<StoreError> for Undo {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// What an attempt does after a unit of work.
+enum Next {
+    Tell(Told),
+    Execute(KeyRow),
+    Wait(Waiting),
+}
+
+/// An answer, or what it is made of outside the transaction.
+enum Told {
+    Answer(Answer),
+    Unknown { row: Box<KeyRow>, here: bool, base: String, now: String, current_seq: u64 },
+}
+
+struct Waiting {
+    id: KeyId,
+    patch_id: PatchId,
+    waiter: Waiter,
+    /// Until when, on the server's clock, in ms.
+    until: u64,
+    /// Another attempt caused what comes.
+    replayed: bool,
+}
+
+/// Runs a keyed write to its answer. It goes on where the caller has gone: the state settles all the same.
+pub(crate) async fn keyed<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    write: KeyedWrite,
+) -> Result<Outcome, StoreError> {
+    let (app2, boot2, attempt) = (app.clone(), boot.clone(), write.attempt.clone());
+    let mut next = app.store.transact(move |tx| begin(tx, &app2, &boot2, &attempt)).await?;
+    if let Next::Execute(row) = next {
+        let (app2, boot2) = (app.clone(), boot.clone());
+        let executed = app.store.transact(move |tx| run(tx, &app2, &boot2, &row, &write)).await;
+        next = match executed {
+            Ok(next) => next,
+            Err(Undo::ClaimLost) => Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
+            Err(Undo::Store(error)) => return Err(error),
+        };
+    }
+    match next {
+        Next::Tell(told) => Ok(Outcome::Answer(compose(told).await)),
+        Next::Wait(waiting) => wait(app, boot, waiting).await,
+        // `run` never asks for another execution.
+        Next::Execute(_) => Ok(Outcome::Answer(in_flight(ASK_AGAIN_MS))),
+    }
+}
+
+/// S1, S3, S7: the claim, in its own short transaction, before any guard of the write path.
+fn begin<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, attempt: &Attempt) -> Result<Next, StoreError> {
+    let facts =
+        ClaimFacts { now: tx.now(), token: fresh_id(), lease_ms: app.config.lease_ms, watermark: tx.watermark()? };
+    let found = tx.key(&attempt.id)?;
+    let told = |answer| Ok(Next::Tell(Told::Answer(answer)));
+    match claim(found.as_ref(), attempt, &facts) {
+        Claim::Take(row) => {
+            if tx.insert_key(&row)? {
+                Ok(Next::Execute(row))
+            } else {
+                told(in_flight(ASK_AGAIN_MS))
+            }
+        }
+        Claim::TakeOver { row, from } => {
+            if tx.update_key(&row, Guard::Token(from))? {
+                Ok(Next::Execute(row))
+            } else {
+                told(in_flight(ASK_AGAIN_MS))
+            }
+        }
+        Claim::Tell(answer) => told(answer),
+        Claim::Look => match found {
+            Some(row) if attempt.ask => look(tx, boot, row, true).map(Next::Tell),
+            Some(row) => join(tx, app, boot, row, attempt.number),
+            None => told(in_flight(ASK_AGAIN_MS)),
+        },
+    }
+}
+
+/// S3, S7: an attempt on a key that is out with a tab, or settled.
+fn join<S: Store>(
+    tx: &dyn Tx,
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    row: KeyRow,
+    number: u64,
+) -> Result<Next, StoreError> {
+    let Some(plan) = row.plan.clone() else { return look(tx, boot, row, true).map(Next::Tell) };
+    let guard = Guard::Patch(plan.patch_id, row.state);
+    if row.state == KeyState::Acked && number > row.attempt {
+        // Should it be lost later, only an attempt after this one may plan it again.
+        tx.update_key(&KeyRow { attempt: number, ..row.clone() }, guard)?;
+    }
+    if !matches!(row.state, KeyState::Delivered | KeyState::Unknown) {
+        return look(tx, boot, row, true).map(Next::Tell);
+    }
+    let row = expired(&row, tx.now()).unwrap_or(row);
+    let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
+    let rejoined = rejoin(&row, number, here.as_ref());
+    if !tx.update_key(rejoined.row(), guard)? {
+        return Ok(Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))));
+    }
+    let mut until = plan.expires_at;
+    let mut say = Say::default();
+    match (&rejoined, rejoined.row().plan.as_ref()) {
+        (Rejoin::Again(_), Some(plan)) => say.hand_out(plan),
+        (Rejoin::Ask(_), Some(plan)) => say.ask(plan),
+        _ if row.state == KeyState::Unknown => return look(tx, boot, row, true).map(Next::Tell),
+        _ => {}
+    }
+    if !matches!(rejoined, Rejoin::Gone(_)) {
+        // It was asked just now: its word is waited for, whatever the patch's own deadline.
+        until = until.max(tx.now().saturating_add(app.config.patch_timeout_ms));
+    }
+    let waiter = boot.waiters.join(plan.patch_id);
+    say.after_commit(tx, app, boot, plan.recipient.tab_id, here.as_ref().map(|h| h.conn.as_str()));
+    Ok(Next::Wait(Waiting { id: row.id, patch_id: plan.patch_id, waiter, until, replayed: true }))
+}
+
+/// S2, S4, S5: the claimed write. Its row is written under the claim token, or nothing is.
+fn run<S: Store>(
+    tx: &dyn Tx,
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    row: &KeyRow,
+    write: &KeyedWrite,
+) -> Result<Next, Undo> {
+    let workspace = &row.id.principal.workspace;
+    let document = tx.document(workspace, &write.doc)?;
+    let elected = boot.hub.elect(&row.id.principal, &write.doc);
+    let edit = json::parse(&write.edit).unwrap_or(json::Value::Null);
+    let wanted = Write { doc: &write.doc, edit_text: &write.edit, edit: &edit, guarded: write.guarded };
+    let facts = ExecuteFacts {
+        now: tx.now(),
+        patch_id: PatchId(fresh_id()),
+        patch_timeout_ms: elected
+            .as_ref()
+            .and_then(|_| app.faults.take_expiry())
+            .unwrap_or(app.config.patch_timeout_ms),
+        max_edit_bytes: app.config.max_edit_bytes(),
+        max_doc_bytes: app.config.max_doc_bytes,
+    };
+    let claimed = Guard::Claim(row.claim_token);
+    let held = |changed: bool| if changed { Ok(()) } else { Err(Undo::ClaimLost) };
+    match execute(row, document.as_ref(), &wanted, elected.as_ref(), &facts) {
+        Execution::Refuse(row) => {
+            held(tx.update_key(&row, claimed)?)?;
+            Ok(Next::Tell(look(tx, boot, row, false)?))
+        }
+        Execution::Store { row, document } => {
+            held(tx.put_document(workspace, &write.doc, &document)?)?;
+            held(tx.update_key(&row, claimed)?)?;
+            let (boot2, workspace, doc) = (boot.clone(), workspace.clone(), write.doc.clone());
+            tx.after_commit(Box::new(move || boot2.hub.doc_changed(&workspace, &doc, document.seq, None)));
+            Ok(Next::Tell(look(tx, boot, row, false)?))
+        }
+        Execution::HandOut(row) => {
+            held(tx.update_key(&row, claimed)?)?;
+            tx.put_base(&row.id, document.as_ref().map_or("", |d| &d.text))?;
+            let Some(plan) = &row.plan else { return Err(Undo::ClaimLost) };
+            let waiter = boot.waiters.join(plan.patch_id);
+            let mut say = Say::default();
+            say.hand_out(plan);
+            say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&plan.conn));
+            let (patch_id, until) = (plan.patch_id, plan.expires_at);
+            Ok(Next::Wait(Waiting { id: row.id, patch_id, waiter, until, replayed: false }))
+        }
+    }
+}
+
+/// What a row says now.
+fn look(tx: &dyn Tx, boot: &Arc<Boot>, row: KeyRow, replayed: bool) -> Result<Told, StoreError> {
+    let row = expired(&row, tx.now()).unwrap_or(row);
+    let here = row.plan.as_ref().is_some_and(|plan| {
+        let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
+        here.is_some_and(|h| h.journal_id == plan.recipient.journal_id)
+    });
+    Ok(match view(&row, replayed, false) {
+        View::Answer(answer) => Told::Answer(answer),
+        View::Applied => Told::Answer(applied(&row, here, replayed)),
+        View::Waiting => Told::Answer(in_flight(ASK_AGAIN_MS)),
+        View::Unknown => {
+            let doc = row.plan.as_ref().map(|p| &p.recipient.doc);
+            let stored = match doc {
+                Some(doc) => tx.document(&row.id.principal.workspace, doc)?,
+                None => None,
+            };
+            let base = tx.base(&row.id)?.unwrap_or_default();
+            let (now, current_seq) = stored.map_or_else(Default::default, |d| (d.text, d.seq));
+            Told::Unknown { row: Box::new(row), here, base, now, current_seq }
+        }
+    })
+}
+
+/// The diff is made off the store's thread: it may take a while.
+async fn compose(told: Told) -> Answer {
+    match told {
+        Told::Answer(answer) => answer,
+        Told::Unknown { row, here, base, now, current_seq } => {
+            let diff = tokio::task::spawn_blocking(move || unified(&base, &now)).await.unwrap_or_default();
+            outcome_unknown(&row, here, &Since { current_seq, diff })
+        }
+    }
+}
+
+/// S6: holds the request until the patch settles or its time is over.
+async fn wait<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, mut waiting: Waiting) -> Result<Outcome, StoreError> {
+    loop {
+        let (boot2, id, patch_id) = (boot.clone(), waiting.id.clone(), waiting.patch_id);
+        let (until, replayed) = (waiting.until, waiting.replayed);
+        let told = app.store.transact(move |tx| settled(tx, &boot2, &id, patch_id, until, replayed)).await?;
+        if let Some(told) = told {
+            return Ok(Outcome::Answer(compose(told).await));
+        }
+        let left = Duration::from_millis(waiting.until.saturating_sub(app.now()).max(1));
+        let signal = tokio::select! {
+            signal = waiting.waiter.next() => signal,
+            () = tokio::time::sleep(left) => continue,
+            () = boot.over() => return Ok(Outcome::Lose),
+        };
+        if signal.lose {
+            return Ok(Outcome::Lose);
+        }
+    }
+}
+
+fn settled(
+    tx: &dyn Tx,
+    boot: &Arc<Boot>,
+    id: &KeyId,
+    patch_id: PatchId,
+    until: u64,
+    replayed: bool,
+) -> Result<Option<Told>, StoreError> {
+    let Some(row) = tx.key(id)?.filter(|row| row.plan.as_ref().is_some_and(|p| p.patch_id == patch_id)) else {
+        // It was released and claimed anew meanwhile: the outcome is that attempt's.
+        return Ok(Some(Told::Answer(in_flight(ASK_AGAIN_MS))));
+    };
+    let over = tx.now() >= until;
+    let row = match expired(&row, tx.now()) {
+        Some(late) => {
+            tx.update_key(&late, Guard::Patch(patch_id, row.state))?;
+            late
+        }
+        None => row,
+    };
+    match view(&row, replayed, !over) {
+        View::Waiting => Ok(None),
+        _ => look(tx, boot, row, replayed).map(Some),
+    }
+}

@@ -1,0 +1,60 @@
+//! The units of work: rows read, decided on and written in one transaction, frames sent after its commit.
+
+mod diff;
+mod keyed;
+mod save;
+mod say;
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use patchkeep_core::ids::{DocId, PatchId};
+
+pub(crate) use keyed::{KeyedWrite, Outcome, keyed};
+pub(crate) use save::{Saved, save};
+pub(crate) use session::{Session, close, hello, open, report};
+
+use crate::app::{App, Boot};
+use crate::decide::{Document, KeyState, expired};
+use crate::store::{Guard, Store, StoreError, Tx};
+
+/// Makes the documents that do not exist yet.
+pub(crate) fn seed(tx: &dyn Tx, workspace: &str, seed: &[(String, String)]) -> Result<(), StoreError> {
+    for (doc, text) in seed {
+        let Some(doc) = DocId::new(doc) else { continue };
+        if tx.document(workspace, &doc)?.is_none() {
+            tx.put_document(workspace, &doc, &Document { text: text.clone(), seq: 1 })?;
+        }
+    }
+    Ok(())
+}
+
+/// Sees to it that a patch nobody waits for any more still becomes `unknown` at its deadline (S6).
+pub(crate) fn watch_deadline<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, patch_id: PatchId, expires_at: u64) {
+    let (app, here) = (app.clone(), boot.clone());
+    boot.spawn(async move {
+        loop {
+            let left = expires_at.saturating_sub(app.now());
+            if left == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(left)).await;
+        }
+        let boot = here.clone();
+        let done = app.store.transact(move |tx| expire(tx, &boot, patch_id)).await;
+        if let Err(error) = done {
+            tracing::error!(%error, %patch_id, "a deadline could not be recorded");
+        }
+    });
+}
+
+fn expire(tx: &dyn Tx, boot: &Arc<Boot>, patch_id: PatchId) -> Result<(), StoreError> {
+    let Some(row) = tx.key_of_patch(patch_id)?.and_then(|row| expired(&row, tx.now())) else { return Ok(()) };
+    if tx.update_key(&row, Guard::Patch(patch_id, KeyState::Delivered))? {
+        tracing::info!(%patch_id, "deadline passed without a word: unknown");
+        let boot = boot.clone();
+        tx.after_commit(Box::new(move || boot.changed(patch_id)));
+    }
+    Ok(())
+}

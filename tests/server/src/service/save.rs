@@ -1,0 +1,106 @@
+//! A save, from its checks to its commit (W1–W4).
+
+use std::sync::Arc;
+
+use patchkeep_core::frame::ConfirmedAs;
+
+use super::say::Say;
+use crate::app::{App, Boot};
+use crate::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, settle_saved};
+use crate::principal::Principal;
+use crate::store::{Guard, Store, StoreError, Tx};
+
+/// What became of a save.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Saved {
+    /// It is stored as this version.
+    Stored {
+        /// The version.
+        seq: u64,
+    },
+    /// Another text was stored meanwhile.
+    Conflict {
+        /// Its version.
+        seq: u64,
+        /// Those of the save's patches that it holds already (W3).
+        held: Vec<String>,
+    },
+    /// The saver was replaced by a later epoch or incarnation.
+    Fenced,
+    /// The tab id is another user's.
+    NotYours,
+}
+
+/// Saves, or says why not. Either everything is committed or nothing.
+pub(crate) async fn save<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    principal: Principal,
+    save: Save,
+) -> Result<Saved, StoreError> {
+    let (app2, boot) = (app.clone(), boot.clone());
+    app.store.transact(move |tx| commit(tx, &app2, &boot, &principal, &save)).await
+}
+
+fn commit<S: Store>(
+    tx: &dyn Tx,
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    principal: &Principal,
+    save: &Save,
+) -> Result<Saved, StoreError> {
+    let stored = tx.document(&principal.workspace, &save.doc)?;
+    let owner = tx.tab(save.tab_id)?;
+    let facts = SaveFacts {
+        owner: owner.as_ref(),
+        newest: tx.newest(save.tab_id, &save.doc)?,
+        superseded: tx.superseded(save.tab_id, &save.doc, save.incarnation)?,
+        document: stored.as_ref(),
+    };
+    let rows = named_rows(tx, principal, save)?;
+    let document = match check_save(save, principal, &facts) {
+        Ok(document) => document,
+        Err(SaveRefusal::NotYours) => return Ok(Saved::NotYours),
+        Err(SaveRefusal::Fenced) => return Ok(Saved::Fenced),
+        Err(SaveRefusal::Conflict { seq }) => return Ok(Saved::Conflict { seq, held: held(&rows) }),
+    };
+    if !tx.put_document(&principal.workspace, &save.doc, &document)? {
+        return Ok(Saved::Conflict { seq: document.seq, held: held(&rows) });
+    }
+    let mut say = Say::default();
+    for row in &rows {
+        let Some(plan) = &row.plan else { continue };
+        say.confirm(plan.patch_id, ConfirmedAs::Done);
+        if let Some(done) = settle_saved(row, document.seq, tx.now())
+            && tx.update_key(&done, Guard::Patch(plan.patch_id, row.state))?
+        {
+            tracing::info!(patch_id = %plan.patch_id, seq = document.seq, contradicted = done.contradicted, "saved");
+            say.changed(plan.patch_id);
+        }
+    }
+    say.after_commit(tx, app, boot, save.tab_id, None);
+    let (boot, workspace, doc, tab_id) = (boot.clone(), principal.workspace.clone(), save.doc.clone(), save.tab_id);
+    let seq = document.seq;
+    tx.after_commit(Box::new(move || boot.hub.doc_changed(&workspace, &doc, seq, Some(tab_id))));
+    Ok(Saved::Stored { seq })
+}
+
+/// The rows of the save's patches: this principal's (T6), and of this document. Others are none of its business.
+fn named_rows(tx: &dyn Tx, principal: &Principal, save: &Save) -> Result<Vec<KeyRow>, StoreError> {
+    let mut rows = Vec::new();
+    for &patch_id in &save.patch_ids {
+        let row = tx.key_of_patch(patch_id)?.filter(|row| {
+            row.id.principal == *principal && row.plan.as_ref().is_some_and(|p| p.recipient.doc == save.doc)
+        });
+        match row {
+            Some(row) => rows.push(row),
+            None => tracing::warn!(%patch_id, "a save names a patch that is not known here"),
+        }
+    }
+    Ok(rows)
+}
+
+fn held(rows: &[KeyRow]) -> Vec<String> {
+    let done = rows.iter().filter(|row| row.state == KeyState::Done);
+    done.filter_map(|row| row.plan.as_ref()).map(|plan| plan.patch_id.to_string()).collect()
+}

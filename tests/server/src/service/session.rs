@@ -1,0 +1,290 @@
+//! What the frames of a tab do (R1–R7, T3, T5).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use patchkeep_core::frame::{
+    Adopted, DEFAULT_MAX_FRAME_BYTES, Hello, Homed, OpenDoc, PROTOCOL, Reason, RejectCode, ReportedState, ServerFrame,
+    TabFrame, UnconfirmedEntry, Welcome,
+};
+use patchkeep_core::ids::{ConnId, DocId, Incarnation, JournalId, PatchId, TabId};
+use tokio::sync::mpsc;
+
+use super::say::Say;
+use crate::app::{App, Boot};
+use crate::decide::{
+    Announced, KeyRow, Settled, Speaker, acknowledged, admit, adopted, not_seen, refused, resume, unknown,
+};
+use crate::hub::{Connection, Outgoing};
+use crate::principal::Principal;
+use crate::store::{Store, StoreError, Tx};
+
+/// A connection that said hello.
+#[derive(Clone, Debug)]
+pub(crate) struct Session {
+    pub(crate) conn: String,
+    pub(crate) principal: Principal,
+    pub(crate) tab_id: TabId,
+    epoch: u64,
+    journal_id: JournalId,
+}
+
+/// How much of a `welcome` goes to the list of documents; the rest follows as `opened` frames.
+const WELCOME_SHARE: usize = 2;
+/// A document's entry on the wire, with every byte of its id escaped.
+const OPENED_BYTES: usize = 3300;
+
+/// Takes a hello: the tab id is this connection's, older ones are fenced, and what was open is settled (R1–R3, R7).
+pub(crate) async fn hello<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    principal: Principal,
+    conn_id: ConnId,
+    hello: Hello,
+    out: mpsc::Sender<Outgoing>,
+) -> Result<Result<Session, RejectCode>, StoreError> {
+    let session = Session {
+        conn: format!("{}/{conn_id}", boot.id),
+        principal,
+        tab_id: hello.tab_id,
+        epoch: hello.epoch,
+        journal_id: hello.journal_id,
+    };
+    let (app2, boot) = (app.clone(), boot.clone());
+    let greet = move |tx: &dyn Tx| {
+        let owner = match admit(tx.tab(hello.tab_id)?.as_ref(), &hello, &session.principal, &session.conn) {
+            Ok(owner) => owner,
+            Err(code) => return Ok(Err(code)),
+        };
+        tx.put_tab(hello.tab_id, &owner)?;
+        let mut say = Say::default();
+        let mut opened = Vec::new();
+        for open in &hello.docs {
+            if let Some(seq) = announce(tx, &mut say, &session, open)? {
+                opened.push((open.doc.clone(), open.incarnation, open.homed, seq));
+            }
+        }
+        for dead in &hello.adopted {
+            adopt(tx, &mut say, &session, dead)?;
+        }
+        welcome(tx, &app2, &boot, &session, conn_id, opened, out);
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        Ok(Ok(session))
+    };
+    app.store.transact(greet).await
+}
+
+/// The connection counts from here on, and `welcome` is the first frame on it.
+fn welcome<S: Store>(
+    tx: &dyn Tx,
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+    conn_id: ConnId,
+    opened: Vec<(DocId, Incarnation, Homed, u64)>,
+    out: mpsc::Sender<Outgoing>,
+) {
+    let (app, boot, session) = (app.clone(), boot.clone(), session.clone());
+    tx.after_commit(Box::new(move || {
+        if boot.is_over() {
+            return;
+        }
+        let Session { conn, principal, tab_id, journal_id, .. } = session;
+        let connection = Connection { conn: conn.clone(), principal, tab_id, journal_id, out };
+        boot.hub.connect(connection);
+        let most = (app.config.max_frame_bytes / WELCOME_SHARE / OPENED_BYTES).max(1);
+        let listed = opened.iter().take(most).map(|(doc, incarnation, _, seq)| (doc.clone(), *incarnation, *seq));
+        let frame = Welcome {
+            protocol: PROTOCOL,
+            boot_id: boot.id,
+            conn_id,
+            now: app.now(),
+            heartbeat_ms: app.config.heartbeat_ms,
+            max_frame_bytes: u64::try_from(app.config.max_frame_bytes).unwrap_or(DEFAULT_MAX_FRAME_BYTES as u64),
+            docs: listed.collect(),
+            features: Vec::new(),
+        };
+        boot.hub.send(tab_id, &conn, &ServerFrame::Welcome(frame));
+        for (at, (doc, incarnation, homed, seq)) in opened.into_iter().enumerate() {
+            boot.hub.set_open(tab_id, &conn, &doc, Some((incarnation, homed)));
+            if at >= most {
+                boot.hub.send(tab_id, &conn, &ServerFrame::Opened { doc, incarnation, seq });
+            }
+        }
+    }));
+}
+
+/// Takes an `open`: a document opens later, or its content was replaced.
+pub(crate) async fn open<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+    open: OpenDoc,
+) -> Result<(), StoreError> {
+    let (app2, boot, session) = (app.clone(), boot.clone(), session.clone());
+    let announced = move |tx: &dyn Tx| {
+        if !is_current(tx, &session)? {
+            return Ok(());
+        }
+        let mut say = Say::default();
+        let Some(seq) = announce(tx, &mut say, &session, &open)? else { return Ok(()) };
+        let (boot2, Session { conn, tab_id, .. }) = (boot.clone(), session.clone());
+        tx.after_commit(Box::new(move || {
+            let OpenDoc { doc, incarnation, homed, .. } = open;
+            boot2.hub.set_open(tab_id, &conn, &doc, Some((incarnation, homed)));
+            boot2.hub.send(tab_id, &conn, &ServerFrame::Opened { doc, incarnation, seq });
+        }));
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        Ok(())
+    };
+    app.store.transact(announced).await
+}
+
+/// Takes a `close`. What was handed to that incarnation stays its own.
+pub(crate) fn close(boot: &Boot, session: &Session, doc: &DocId, incarnation: Incarnation) {
+    let here = boot.hub.here(session.tab_id, doc).and_then(|h| h.open);
+    if here.is_some_and(|(open, _)| open == incarnation) {
+        boot.hub.set_open(session.tab_id, &session.conn, doc, None);
+    }
+}
+
+/// Takes what a tab says about a patch.
+pub(crate) async fn report<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+    frame: TabFrame,
+) -> Result<(), StoreError> {
+    let patch_id = match &frame {
+        TabFrame::PatchAck(ack) => ack.patch_id,
+        TabFrame::PatchRefuse { patch_id, .. }
+        | TabFrame::PatchUnknown { patch_id, .. }
+        | TabFrame::PatchState { patch_id, .. } => *patch_id,
+        _ => return Ok(()),
+    };
+    let (app2, boot, session) = (app.clone(), boot.clone(), session.clone());
+    let heard = move |tx: &dyn Tx| {
+        let Some(row) = own_row(tx, &session, patch_id)? else { return Ok(()) };
+        let Some(doc) = row.plan.as_ref().map(|p| &p.recipient.doc) else { return Ok(()) };
+        let here = boot.hub.here(session.tab_id, doc).filter(|h| h.conn == session.conn);
+        let speaker = Speaker {
+            conn: &session.conn,
+            journal_id: session.journal_id,
+            open: here.and_then(|h| h.open),
+            now: tx.now(),
+        };
+        let mut say = Say::default();
+        say.settle(tx, &row, judged(&row, &frame, &speaker))?;
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        Ok(())
+    };
+    app.store.transact(heard).await
+}
+
+fn judged(row: &KeyRow, frame: &TabFrame, speaker: &Speaker<'_>) -> Settled {
+    match frame {
+        TabFrame::PatchAck(_) => acknowledged(row, speaker),
+        TabFrame::PatchRefuse { delivery, reason, detail, patch_id } => {
+            if *reason == Reason::PatchIdReused {
+                tracing::error!(%patch_id, "the tab knows this id with another body");
+            }
+            refused(row, Some(*delivery), *reason, detail.as_deref(), speaker)
+        }
+        TabFrame::PatchUnknown { delivery, .. } => unknown(row, Some(*delivery), speaker),
+        TabFrame::PatchState { delivery, state, reason, .. } => match state {
+            ReportedState::Applied => acknowledged(row, speaker),
+            ReportedState::Refused => {
+                refused(row, Some(*delivery), reason.unwrap_or(Reason::HandlerRefused), None, speaker)
+            }
+            ReportedState::Unknown => unknown(row, Some(*delivery), speaker),
+            ReportedState::NotSeen => not_seen(row, *delivery, speaker),
+            // Exactly one answer follows on this connection (J5).
+            ReportedState::Applying => Settled::Ignore("under way"),
+        },
+        _ => Settled::Ignore("not about a patch"),
+    }
+}
+
+/// R5: what is said about a patch counts from its recipient's tab, on that tab's current connection, alone.
+fn own_row(tx: &dyn Tx, session: &Session, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError> {
+    if !is_current(tx, session)? {
+        return Ok(None);
+    }
+    let row = tx.key_of_patch(patch_id)?;
+    let own = row.filter(|row| is_recipient(row, session));
+    if own.is_none() {
+        tracing::warn!(%patch_id, conn = %session.conn, "a frame about a patch that is not this tab's");
+    }
+    Ok(own)
+}
+
+fn is_recipient(row: &KeyRow, session: &Session) -> bool {
+    let recipient = row.plan.as_ref().map(|p| p.recipient.tab_id);
+    row.id.principal == session.principal && recipient == Some(session.tab_id)
+}
+
+fn is_current(tx: &dyn Tx, session: &Session) -> Result<bool, StoreError> {
+    let current = tx.tab(session.tab_id)?.is_some_and(|owner| owner.conn == session.conn);
+    if !current {
+        tracing::warn!(conn = %session.conn, "a frame on a connection that was replaced");
+    }
+    Ok(current)
+}
+
+/// Announces a document: everything older of this tab is fenced for it, and its open patches are settled. Returns the
+/// stored version, or nothing where this incarnation was replaced already.
+fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Result<Option<u64>, StoreError> {
+    if tx.superseded(session.tab_id, &open.doc, open.incarnation)? {
+        tracing::warn!(conn = %session.conn, doc = %open.doc, "an incarnation that was replaced is announced again");
+        return Ok(None);
+    }
+    let announced = Announced { epoch: session.epoch, incarnation: open.incarnation };
+    if tx.newest(session.tab_id, &open.doc)? != Some(announced) {
+        tx.announce(session.tab_id, &open.doc, announced)?;
+    }
+    let speaker = Speaker {
+        conn: &session.conn,
+        journal_id: session.journal_id,
+        open: Some((open.incarnation, open.homed)),
+        now: tx.now(),
+    };
+    let listed: HashMap<PatchId, &UnconfirmedEntry> = open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();
+    let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
+    // What is settled here already is told again to a tab that has not heard of it (R4).
+    for patch_id in listed.keys() {
+        rows.extend(tx.key_of_patch(*patch_id)?.filter(|row| {
+            !row.state.is_open()
+                && is_recipient(row, session)
+                && row.plan.as_ref().is_some_and(|p| p.recipient.doc == open.doc)
+        }));
+    }
+    for row in &rows {
+        let entry = row.plan.as_ref().and_then(|p| listed.get(&p.patch_id).copied());
+        say.settle(tx, row, resume(row, entry, &speaker))?;
+    }
+    Ok(Some(tx.document(&session.principal.workspace, &open.doc)?.map_or(0, |d| d.seq)))
+}
+
+/// T5: the dead tab's epoch is raised, and what its adopter may say about its patches is taken.
+fn adopt(tx: &dyn Tx, say: &mut Say, session: &Session, dead: &Adopted) -> Result<(), StoreError> {
+    let Some(mut owner) = tx.tab(dead.tab_id)? else { return Ok(()) };
+    if owner.principal != session.principal || dead.epoch <= owner.epoch || dead.tab_id == session.tab_id {
+        tracing::warn!(conn = %session.conn, tab = %dead.tab_id, "an adoption that is not allowed");
+        return Ok(());
+    }
+    owner.epoch = dead.epoch;
+    // Its sockets no longer count, whoever holds them.
+    owner.conn.clone_from(&session.conn);
+    tx.put_tab(dead.tab_id, &owner)?;
+    let speaker = Speaker { conn: &session.conn, journal_id: session.journal_id, open: None, now: tx.now() };
+    for entry in &dead.unconfirmed {
+        let row = tx.key_of_patch(entry.patch_id)?.filter(|row| {
+            let recipient = row.plan.as_ref().map(|p| p.recipient.tab_id);
+            row.id.principal == session.principal && recipient == Some(dead.tab_id)
+        });
+        if let Some(row) = row {
+            say.settle(tx, &row, adopted(&row, entry, &speaker))?;
+        }
+    }
+    Ok(())
+}

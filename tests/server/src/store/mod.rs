@@ -1,0 +1,136 @@
+//! Where documents, keys and tabs are stored: the vocabulary of a transaction, and the SQLite store behind it.
+//!
+//! A unit of work is a closure over [`Tx`]. What it must not do before the commit (sending a frame, waking a waiting
+//! request) it leaves with [`Tx::after_commit`]; these run in commit order, and not at all where the commit fails.
+
+mod rows;
+mod schema;
+mod sqlite;
+
+pub use sqlite::{Clock, SqliteStore, system_clock};
+
+use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId, Uuid};
+
+use crate::decide::{Announced, Document, KeyId, KeyRow, KeyState, TabOwner};
+use crate::principal::Principal;
+
+/// Why a unit of work did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database refused.
+    #[error("database: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A row holds what no version of this code wrote.
+    #[error("unreadable row: {0}")]
+    Unreadable(&'static str),
+    /// The schema is newer than the code.
+    #[error("the database is at schema step {found}, this server knows {known}")]
+    Newer {
+        /// The step found.
+        found: u32,
+        /// The newest one known.
+        known: u32,
+    },
+    /// The store was closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// What must still hold of a key's row when it is written; zero rows otherwise.
+#[derive(Clone, Copy, Debug)]
+pub enum Guard {
+    /// The claim is still this attempt's (S2, S5).
+    Claim(Uuid),
+    /// It is still out under this plan, in this state (S5).
+    Patch(PatchId, KeyState),
+    /// It was released, or its lease was over, under this token (S4).
+    Token(Uuid),
+}
+
+/// One transaction.
+pub trait Tx {
+    /// The database's clock, in ms since the epoch; it does not go back within one store.
+    fn now(&self) -> u64;
+
+    /// A document of a workspace.
+    fn document(&self, workspace: &str, doc: &DocId) -> Result<Option<Document>, StoreError>;
+
+    /// Writes a document whose stored version is one lower (0: it is new). False where it is not.
+    fn put_document(&self, workspace: &str, doc: &DocId, document: &Document) -> Result<bool, StoreError>;
+
+    /// A key's row.
+    fn key(&self, id: &KeyId) -> Result<Option<KeyRow>, StoreError>;
+
+    /// The row whose plan has this id.
+    fn key_of_patch(&self, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError>;
+
+    /// The open rows (delivered, acked, unknown) of a recipient.
+    fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError>;
+
+    /// Every delivered row: what a new boot has to time out.
+    fn delivered_keys(&self) -> Result<Vec<KeyRow>, StoreError>;
+
+    /// Adds a row. False where there is one.
+    fn insert_key(&self, row: &KeyRow) -> Result<bool, StoreError>;
+
+    /// Replaces a row while the guard holds. False where it does not.
+    fn update_key(&self, row: &KeyRow, guard: Guard) -> Result<bool, StoreError>;
+
+    /// Keeps the text a patch was planned against, for the diff of S6.
+    fn put_base(&self, id: &KeyId, text: &str) -> Result<(), StoreError>;
+
+    /// That text.
+    fn base(&self, id: &KeyId) -> Result<Option<String>, StoreError>;
+
+    /// Who holds a tab id.
+    fn tab(&self, tab_id: TabId) -> Result<Option<TabOwner>, StoreError>;
+
+    /// Writes who holds it.
+    fn put_tab(&self, tab_id: TabId, owner: &TabOwner) -> Result<(), StoreError>;
+
+    /// The newest announcement of a document by a tab.
+    fn newest(&self, tab_id: TabId, doc: &DocId) -> Result<Option<Announced>, StoreError>;
+
+    /// Whether this incarnation was announced and a later one after it.
+    fn superseded(&self, tab_id: TabId, doc: &DocId, incarnation: Incarnation) -> Result<bool, StoreError>;
+
+    /// Makes an announcement the newest; older ones are fenced by it from the commit on.
+    fn announce(&self, tab_id: TabId, doc: &DocId, announced: Announced) -> Result<(), StoreError>;
+
+    /// Keys first claimed up to here may have been removed (S9).
+    fn watermark(&self) -> Result<Option<u64>, StoreError>;
+
+    /// Removes keys that were settled (`done`, `refused`) or whose claim ran out before `before`, and raises the
+    /// watermark first (S9). Never touches `delivered`, `acked`, `unknown` or `lost` rows. Returns how many went.
+    fn purge(&self, before: u64) -> Result<u64, StoreError>;
+
+    /// How many rows of a principal's workspace are in each state, for operators.
+    fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError>;
+
+    /// What happens once this is committed.
+    fn after_commit(&self, effect: Box<dyn FnOnce() + Send>);
+}
+
+/// A store of documents, keys and tabs.
+pub trait Store: Send + Sync + 'static {
+    /// Runs a unit of work in a transaction: committed where it returns `Ok`, undone where it returns `Err` or the
+    /// caller's future is gone *before* it began. Durable when this resolves.
+    fn transact<T, E>(
+        &self,
+        work: impl FnOnce(&dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> impl Future<Output = Result<T, E>> + Send
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static;
+}
+
+/// The workspace part of a principal scopes documents; keys are scoped by the whole.
+pub(crate) fn key_scope(id: &KeyId) -> (&str, &str, &str) {
+    let KeyId { principal: Principal { workspace, user }, key } = id;
+    (workspace, user, key.as_str())
+}
+
+/// A fresh random id, for claim tokens, patches, connections and boots.
+pub(crate) fn fresh_id() -> Uuid {
+    Uuid::from_u128(uuid::Uuid::now_v7().as_u128())
+}

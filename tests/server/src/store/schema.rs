@@ -1,0 +1,102 @@
+//! The schema as an additive ladder: each step in one transaction with its ledger entry (S11).
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// The steps, oldest first. A step that was released is never edited; a new one is added below.
+const STEPS: &[&str] = &[STEP_1];
+
+const STEP_1: &str = "
+CREATE TABLE document (
+    workspace_id TEXT NOT NULL,
+    doc          TEXT NOT NULL,
+    text         TEXT NOT NULL,
+    seq          INTEGER NOT NULL,
+    PRIMARY KEY (workspace_id, doc)
+) WITHOUT ROWID;
+
+CREATE TABLE op_key (
+    workspace_id  TEXT NOT NULL,
+    user_id       TEXT NOT NULL,
+    key           TEXT NOT NULL,
+    route         TEXT NOT NULL,
+    request_hash  TEXT NOT NULL,
+    state         TEXT NOT NULL,
+    claim_token   TEXT NOT NULL,
+    lease_until   INTEGER NOT NULL,
+    attempt       INTEGER NOT NULL,
+    status        INTEGER,
+    response      TEXT,
+    patch_id      TEXT,
+    delivery      INTEGER,
+    tab_id        TEXT,
+    journal_id    TEXT,
+    doc           TEXT,
+    incarnation   TEXT,
+    homed         TEXT,
+    conn          TEXT,
+    base_seq      INTEGER,
+    base_body     TEXT,
+    body          TEXT,
+    digest        TEXT,
+    guarded       INTEGER,
+    expires_at    INTEGER,
+    created_at    INTEGER NOT NULL,
+    settled_by    TEXT,
+    settled_at    INTEGER,
+    contradicted  INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (workspace_id, user_id, key)
+);
+CREATE UNIQUE INDEX op_key_patch ON op_key (patch_id) WHERE patch_id IS NOT NULL;
+CREATE INDEX op_key_open ON op_key (tab_id, doc) WHERE state IN ('delivered', 'acked', 'unknown');
+CREATE INDEX op_key_settled ON op_key (settled_at) WHERE state IN ('done', 'refused');
+
+CREATE TABLE tab_owner (
+    tab_id       TEXT PRIMARY KEY,
+    workspace_id TEXT NOT NULL,
+    user_id      TEXT NOT NULL,
+    journal_id   TEXT NOT NULL,
+    epoch        INTEGER NOT NULL,
+    context_id   TEXT NOT NULL,
+    conn         TEXT NOT NULL,
+    updated_at   INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Every incarnation announced under a tab's current epoch; the highest ordinal is the newest.
+CREATE TABLE tab_incarnation (
+    tab_id      TEXT NOT NULL,
+    doc         TEXT NOT NULL,
+    ordinal     INTEGER NOT NULL,
+    epoch       INTEGER NOT NULL,
+    incarnation TEXT NOT NULL,
+    PRIMARY KEY (tab_id, doc, ordinal)
+) WITHOUT ROWID;
+
+-- One row: keys first claimed up to here may have been removed (S9).
+CREATE TABLE watermark (
+    one      INTEGER PRIMARY KEY CHECK (one = 1),
+    first_at INTEGER NOT NULL
+);
+";
+
+/// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are
+/// committed together.
+///
+/// # Errors
+/// [`StoreError::Newer`] where a later version of this code wrote it.
+pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
+    connection.execute_batch("CREATE TABLE IF NOT EXISTS schema_step (step INTEGER PRIMARY KEY)")?;
+    let found: u32 = connection.query_row("SELECT COALESCE(MAX(step), 0) FROM schema_step", [], |r| r.get(0))?;
+    let known = u32::try_from(STEPS.len()).unwrap_or(u32::MAX);
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    for (step, sql) in (1u32..).zip(STEPS).filter(|(step, _)| *step > found) {
+        let tx = connection.transaction()?;
+        tx.execute_batch(sql)?;
+        tx.execute("INSERT INTO schema_step (step) VALUES (?1)", [step])?;
+        tx.commit()?;
+    }
+    Ok(())
+}
