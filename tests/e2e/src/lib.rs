@@ -1,0 +1,17 @@
+//! End to end: a real headless Chromium loads the package as it is published and talks to a server in this process.
+//!
+//! | module | concept |
+//! | --- | --- |
+//! | [`browser`] | chromedriver and one Chromium with a profile of its own |
+//! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
+//! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
+//! | [`frames`] | `patch` frames with ids and digests |
+//! | [`site`] | the static files: test page and package |
+//! | [`wait`] | waiting for conditions; nothing here sleeps for a guessed time |
+
+pub mod browser;
+pub mod frames;
+pub mod page;
+pub mod raw;
+pub mod site;
+pub mod wait;
