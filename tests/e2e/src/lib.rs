@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | [`browser`] | chromedriver and one Chromium with a profile of its own |
 //! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
+//! | [`reference`] | the reference server in this process, and a caller that writes to it |
 //! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
 //! | [`frames`] | `patch` frames with ids and digests |
 //! | [`site`] | the static files: test page and package |
@@ -13,5 +14,6 @@ pub mod browser;
 pub mod frames;
 pub mod page;
 pub mod raw;
+pub mod reference;
 pub mod site;
 pub mod wait;

@@ -50,7 +50,11 @@ async fn b14_binary_and_slow_patches_do_not_reorder_anything() {
             { "bytes": large.len(), "sha256": Digest::of(&large).to_string() },
             { "bytes": 3, "sha256": Digest::of(&small).to_string() },
         ]);
-        assert_eq!(page.eval("await pk.binaryDigests()").await, expected, "each once, as it was sent, in order");
+        assert_eq!(
+            page.run("return await pk.binaryDigests()", json!({})).await,
+            expected,
+            "each once, as it was sent, in order"
+        );
     })
     .await;
 }

@@ -10,3 +10,6 @@ mod j02_deadline;
 mod j03_cuts;
 mod j05_identity_of_a_patch;
 mod j09_documents;
+mod restart;
+mod saves;
+mod spine;

@@ -1,0 +1,119 @@
+//! W1–W3: saves that are lost, that conflict, and that come from a dead instance.
+
+use patchkeep_e2e::page::TestPage;
+use patchkeep_e2e::reference::{Reference, colour_to_color, with_reference};
+use serde_json::{Value, json};
+
+const DOC: &str = "notes/welcome";
+const BEFORE: &str = "The colour of the text.\n";
+const AFTER: &str = "The color of the text.\n";
+
+async fn save(page: &TestPage) -> Value {
+    page.run("return await pk.save(args)", json!(DOC)).await
+}
+
+/// The fields of a save by this page as it stands.
+async fn own_save(page: &TestPage) -> Value {
+    let names = "const doc = pk.docs.get(args).handle; const mark = doc.mark();
+        return { tab_id: pk.session.tabId, epoch: pk.session.epoch, incarnation: mark.incarnation,
+                 base_seq: mark.baseSeq, patch_ids: mark.patchIds, text: pk.docs.get(args).text };";
+    page.run(names, json!(DOC)).await
+}
+
+/// Somebody else's save of this text.
+async fn save_elsewhere(reference: &Reference, text: &str) {
+    let (_, seq) = reference.read(DOC).await;
+    let body = json!({
+        "text": text, "base_seq": seq, "patch_ids": [], "epoch": 1,
+        "tab_id": "0195b2a0-0000-7000-8000-000000000001", "incarnation": "0195b2a0-0000-7000-8000-000000000002",
+    });
+    let (status, body) = reference.put(DOC, &body).await.expect("an answer");
+    assert_eq!(status, 200, "{body}");
+}
+
+#[tokio::test]
+async fn w03_a_save_whose_answer_was_lost_is_found_again_with_its_patches() {
+    with_reference(&[(DOC, BEFORE)], async |page, reference| {
+        reference.open(page, DOC, "server").await;
+        reference.patch(DOC, "k", 1, &colour_to_color()).await.expect("an answer");
+        let patch_id = page.eval("pk.session.records()[0].patchId").await;
+        reference.server.faults().lose_next_save_answer(1);
+        assert_eq!(save(page).await["status"], "unknown");
+        let (text, seq) = reference.read(DOC).await;
+        assert_eq!(text, AFTER, "it had been stored");
+
+        let conflict = save(page).await;
+        assert_eq!(conflict, json!({ "status": "conflict", "seq": seq, "patchIds": [patch_id] }));
+        page.run(
+            "pk.docs.get(args.doc).handle.replaceContent({ baseSeq: args.seq })",
+            json!({ "doc": DOC, "seq": seq }),
+        )
+        .await;
+        assert_eq!(save(page).await["status"], "saved");
+        assert_eq!(reference.read(DOC).await.0, AFTER);
+        let (_, body) = reference.patch(DOC, "k", 2, &colour_to_color()).await.expect("an answer");
+        assert_eq!(body.get("applied_pending_flush"), None, "W2: it is done: {body}");
+        assert_eq!(page.calls(DOC).await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn w01_a_save_on_an_old_version_conflicts_and_a_merge_carries_the_patch_over() {
+    with_reference(&[(DOC, BEFORE)], async |page, reference| {
+        reference.open(page, DOC, "server").await;
+        reference.patch(DOC, "k", 1, &colour_to_color()).await.expect("an answer");
+        save_elsewhere(reference, &format!("{BEFORE}A line from elsewhere.\n")).await;
+        page.until("pk.eventsOf('docchanged').length > 0").await;
+
+        let conflict = save(page).await;
+        assert_eq!((&conflict["status"], &conflict["patchIds"]), (&json!("conflict"), &json!([])), "{conflict}");
+        assert!(!reference.read(DOC).await.0.contains("color of"), "nothing was written");
+        let merge = "const doc = pk.docs.get(args.doc);
+            const carried = doc.handle.mark().patchIds;
+            doc.text = args.text;
+            doc.handle.replaceContent({ baseSeq: args.seq, carried });
+            return carried.length;";
+        let merged = format!("{AFTER}A line from elsewhere.\n");
+        let arguments = json!({ "doc": DOC, "text": merged, "seq": conflict["seq"] });
+        assert_eq!(page.run(merge, arguments).await, 1);
+        assert_eq!(save(page).await["status"], "saved");
+        assert_eq!(reference.read(DOC).await.0, merged);
+        let (status, body) = reference.patch(DOC, "k", 2, &colour_to_color()).await.expect("an answer");
+        assert_eq!((status, body.get("applied_pending_flush")), (200, None), "W2: {body}");
+        assert_eq!(page.calls(DOC).await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn w01_a_save_of_an_earlier_incarnation_is_fenced_and_writes_nothing() {
+    with_reference(&[(DOC, BEFORE)], async |page, reference| {
+        reference.open(page, DOC, "server").await;
+        let mut dead = own_save(page).await;
+        dead["text"] = "from the grave".into();
+        page.run("pk.docs.get(args).handle.replaceContent({ baseSeq: pk.docs.get(args).handle.baseSeq })", json!(DOC))
+            .await;
+        page.until("pk.eventsOf('opened').length === 2").await;
+        let (status, body) = reference.put(DOC, &dead).await.expect("an answer");
+        assert_eq!((status, &body["error"]["code"]), (409, &json!("save_fenced")), "{body}");
+        assert_eq!(reference.read(DOC).await.0, BEFORE);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn w01_a_save_of_an_earlier_epoch_is_fenced_and_writes_nothing() {
+    with_reference(&[(DOC, BEFORE)], async |page, reference| {
+        reference.open(page, DOC, "server").await;
+        let mut dead = own_save(page).await;
+        dead["text"] = "from the grave".into();
+        page.load_again().await;
+        reference.open(page, DOC, "server").await;
+        let (status, body) = reference.put(DOC, &dead).await.expect("an answer");
+        assert_eq!((status, &body["error"]["code"]), (409, &json!("save_fenced")), "{body}");
+        assert_eq!(reference.read(DOC).await.0, BEFORE);
+        assert_eq!(save(page).await["status"], "saved", "the living instance saves");
+    })
+    .await;
+}
