@@ -1,1 +1,96 @@
-//! The agent.
+//! `patchkeep-agent`: a caller that writes with an op key (§8), from the command line.
+//!
+//! A key is minted once per invocation. Before the first attempt the server is asked what it can do; only where it
+//! lists `idempotency_keys` is an ambiguous answer followed by a retry, exactly one, with the same key (K4). What the
+//! answers mean is the core's reading of K5, what is done next the pure [`policy`].
+
+mod args;
+mod client;
+mod policy;
+mod report;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use patchkeep_core::outbox::{self, Standing};
+
+pub use args::{Cli, Command, Common, Patch, Where};
+pub use client::{Capabilities, Client, Reply, Request};
+pub use policy::{End, Next, Progress, next};
+
+use report::Report;
+
+/// Runs one invocation.
+pub async fn run(cli: Cli) -> ExitCode {
+    let ended = match cli.command {
+        Command::Patch(patch) => run_patch(&patch).await,
+        Command::Read { doc, common } => run_read(&doc, &common).await,
+    };
+    match ended {
+        Ok(end) => end.exit_code(),
+        Err(message) => {
+            eprintln!("patchkeep-agent: {message}");
+            End::Other.exit_code()
+        }
+    }
+}
+
+async fn run_read(doc: &str, common: &Common) -> Result<End, String> {
+    let client = Client::new(common)?;
+    let reply = client.read(doc).await?;
+    let Some(text) = reply.text().filter(|_| reply.status == 200) else {
+        return Err(reply.failure());
+    };
+    if common.json {
+        println!("{}", reply.body);
+    } else {
+        print!("{text}");
+    }
+    Ok(End::Done)
+}
+
+async fn run_patch(patch: &Patch) -> Result<End, String> {
+    let client = Client::new(&patch.common)?;
+    let report = Report::new(patch.common.json);
+    let begun = Instant::now();
+    let key = patch.key.clone().unwrap_or_else(|| uuid::Uuid::now_v7().to_string());
+    // K4: before the first attempt; absent, failed or older counts as not listed.
+    let capabilities = client.capabilities().await.unwrap_or_default();
+    let first_at = capabilities.now_ms.unwrap_or_else(local_now_ms);
+    let body = patch.body()?;
+    let mut progress = Progress { explicit_key: patch.key.is_some(), number: 1, ..Progress::default() };
+    let mut asking = false;
+    loop {
+        let request =
+            Request { doc: &patch.doc, body: &body, key: &key, number: progress.number, first_at, ask: asking };
+        let sent = client.patch(&request).await;
+        let standing = Standing {
+            keys_listed: capabilities.idempotency_keys,
+            earlier_ambiguous: progress.ambiguous,
+            expects_other_type: false,
+            server_now_ms: None,
+        };
+        let reading = outbox::read(&sent.answer(), standing);
+        progress.elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        progress.wait_ms = patch.wait.saturating_mul(1000);
+        report.heard(&reading, &sent, &key, &progress, asking);
+        match next(&reading, &sent, asking, &mut progress) {
+            Next::Send { wait_ms } => {
+                asking = false;
+                tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            }
+            Next::Ask { wait_ms } => {
+                asking = true;
+                tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            }
+            Next::Stop(end) => {
+                report.ended(end, &reading, &sent, &key);
+                return Ok(end);
+            }
+        }
+    }
+}
+
+fn local_now_ms() -> u64 {
+    (crate::store::system_clock())()
+}

@@ -24,6 +24,6 @@ pub use claim::{Attempt, Claim, ClaimFacts, Rejoin, SAFETY_MARGIN_MS, View, clai
 pub use execute::{Elected, ExecuteFacts, Execution, Write, execute};
 pub use resume::{adopted, resume};
 pub use row::{Announced, Document, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, TabOwner};
-pub use save::{Save, SaveFacts, SaveRefusal, check_save, settle_saved};
+pub use save::{Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
 pub use settle::{Follow, Settled, Speaker, acknowledged, expired, not_seen, refused, unknown};
 pub use tab::{Here, admit};

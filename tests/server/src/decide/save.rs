@@ -1,5 +1,6 @@
 //! Whether a save is committed, and what it does to the keys whose effects it holds (W1–W3).
 
+use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 use serde_json::json;
 
@@ -24,6 +25,8 @@ pub struct Save {
     pub base_seq: u64,
     /// Every patch whose effect is in the text and not known to be flushed.
     pub patch_ids: Vec<PatchId>,
+    /// Patches of which the tab cannot tell whether the text holds them.
+    pub in_doubt: Vec<PatchId>,
 }
 
 /// What the rows say about the saver.
@@ -76,6 +79,15 @@ pub fn check_save(save: &Save, principal: &Principal, facts: &SaveFacts<'_>) -> 
         return Err(SaveRefusal::Conflict { seq });
     }
     Ok(Document { text: save.text.clone(), seq: seq + 1 })
+}
+
+/// The row of a patch that a committed save may hold unnamed. Its content has left the tab by a way that proves
+/// nothing, so that silence about it is no proof of absence any more (R7). `None` where nothing changes.
+pub fn doubt_saved(row: &KeyRow) -> Option<KeyRow> {
+    let mut doubted = row.clone();
+    let plan = doubted.plan.as_mut().filter(|p| row.state.is_open() && p.recipient.homed == Homed::Server)?;
+    plan.recipient.homed = Homed::Elsewhere;
+    Some(doubted)
 }
 
 /// The row of a patch whose effect a committed save holds: `done`, whatever it was (W2). `None` where it is already.

@@ -36,7 +36,7 @@ pub enum Settled {
     /// Write this, guarded by the patch id and the old state.
     Write {
         /// The new row.
-        row: KeyRow,
+        row: Box<KeyRow>,
         /// What the tab is told once it is committed (R4).
         confirm: Option<ConfirmedAs>,
         /// What else it is sent.
@@ -50,11 +50,11 @@ pub enum Settled {
 
 impl Settled {
     fn write(row: KeyRow, confirm: ConfirmedAs) -> Self {
-        Self::Write { row, confirm: Some(confirm), follow: Follow::Nothing }
+        Self::Write { row: row.into(), confirm: Some(confirm), follow: Follow::Nothing }
     }
 
     pub(super) fn follow(row: KeyRow, follow: Follow) -> Self {
-        Self::Write { row, confirm: None, follow }
+        Self::Write { row: row.into(), confirm: None, follow }
     }
 }
 

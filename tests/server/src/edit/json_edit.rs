@@ -3,7 +3,7 @@
 //! The result is written without white space, members in their order, numbers as they were spelled.
 
 use patchkeep_core::frame::Reason;
-use patchkeep_core::json::{self, Value};
+use patchkeep_core::json::{self, MAX_DEPTH, Value};
 
 use super::tree::{Node, find, set};
 
@@ -14,18 +14,20 @@ use super::tree::{Node, find, set};
 /// `too_large` where copies would grow over `max_bytes`.
 pub fn patch(text: &str, ops: &Value<'_>, max_bytes: usize) -> Result<String, Reason> {
     let mut root = read(text)?;
-    // Copies can double a document with each operation: the sum is bounded before it is made.
-    let mut size = root.size();
+    // Copies can double a document with each operation, and moves turn it over again and again: what all of them
+    // touch together is bounded before it is done.
+    let mut touched = root.size();
     for op in ops.as_array().ok_or(Reason::Malformed)? {
         let op = Op::read(op)?;
-        size = size.saturating_add(op.growth(&root)?);
-        if size > max_bytes.saturating_mul(2) {
+        let brought = op.brings(&root)?;
+        touched = touched.saturating_add(brought.map_or(0, Node::size));
+        if touched > max_bytes.saturating_mul(BUDGET) {
             return Err(Reason::TooLarge);
         }
-        op.apply(&mut root)?;
-        if !root.is_readable() {
+        if brought.is_some_and(|value| op.path().0.len() + value.depth() > MAX_DEPTH) {
             return Err(Reason::PatchFailed);
         }
+        op.apply(&mut root)?;
     }
     Ok(root.text())
 }
@@ -39,6 +41,9 @@ pub fn merge(text: &str, value: &Value<'_>) -> Result<String, Reason> {
     merge_into(&mut root, &Node::from_value(value));
     if root.is_readable() { Ok(root.text()) } else { Err(Reason::PatchFailed) }
 }
+
+/// How much a patch may touch, in sizes of the largest document.
+const BUDGET: usize = 4;
 
 fn read(text: &str) -> Result<Node, Reason> {
     json::parse(text).map(|value| Node::from_value(&value)).map_err(|_| Reason::PatchFailed)
@@ -155,13 +160,20 @@ impl Op {
         })
     }
 
-    /// How many bytes it can add to the document.
-    fn growth(&self, root: &Node) -> Result<usize, Reason> {
+    /// What it brings to its path.
+    fn brings<'n>(&'n self, root: &'n Node) -> Result<Option<&'n Node>, Reason> {
         Ok(match self {
-            Self::Add(_, value) | Self::Replace(_, value) => value.size(),
-            Self::Copy { from, .. } => from.get(root)?.size(),
-            _ => 0,
+            Self::Add(_, value) | Self::Replace(_, value) => Some(value),
+            Self::Copy { from, .. } | Self::Move { from, .. } => Some(from.get(root)?),
+            Self::Remove(_) | Self::Test(..) => None,
         })
+    }
+
+    const fn path(&self) -> &Pointer {
+        match self {
+            Self::Add(path, _) | Self::Remove(path) | Self::Replace(path, _) | Self::Test(path, _) => path,
+            Self::Move { path, .. } | Self::Copy { path, .. } => path,
+        }
     }
 
     fn apply(self, root: &mut Node) -> Result<(), Reason> {
@@ -329,9 +341,9 @@ mod tests {
 
     #[test]
     fn copies_do_not_grow_without_bound() {
-        let op = r#"{"op":"copy","from":"","path":"/a"}"#;
+        let op = r#"{"op":"copy","from":"","path":"/-"}"#;
         let ops = format!("[{}]", vec![op; 100].join(","));
-        assert_eq!(patched(r#"{"a":1}"#, &ops), Err(Reason::TooLarge));
+        assert_eq!(patched("[1]", &ops), Err(Reason::TooLarge));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Response};
 use patchkeep_core::digest;
-use patchkeep_core::ids::DocId;
+use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json::{self, Value};
 use serde_json::json;
 
@@ -157,8 +157,6 @@ fn read_save(doc: &str, body: &str, max_doc_bytes: usize) -> Result<Save, Answer
     if text.len() > max_doc_bytes {
         return Err(Answer::error(413, "too_large", "the document is too large"));
     }
-    let patch_ids = value.field("patch_ids").map_or(Some(&[][..]), Value::as_array);
-    let patch_ids = patch_ids.and_then(|ids| ids.iter().map(|id| id.as_str()?.parse().ok()).collect());
     Ok(Save {
         doc: doc_id(doc)?,
         text: text.to_owned(),
@@ -166,13 +164,21 @@ fn read_save(doc: &str, body: &str, max_doc_bytes: usize) -> Result<Save, Answer
         epoch: integer_field(&value, "epoch")?,
         incarnation: id_field(&value, "incarnation")?,
         base_seq: integer_field(&value, "base_seq")?,
-        patch_ids: patch_ids.ok_or_else(|| bad_request("malformed", "`patch_ids` must be a list of UUIDs"))?,
+        patch_ids: ids_field(&value, "patch_ids")?,
+        in_doubt: ids_field(&value, "in_doubt")?,
     })
 }
 
 fn id_field<T: FromStr>(value: &Value<'_>, name: &str) -> Result<T, Answer> {
     let id = value.field(name).and_then(Value::as_str).and_then(|text| text.parse().ok());
     id.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a UUID")))
+}
+
+/// An absent list is an empty one.
+fn ids_field(value: &Value<'_>, name: &str) -> Result<Vec<PatchId>, Answer> {
+    let ids = value.field(name).map_or(Some(&[][..]), Value::as_array);
+    let ids = ids.and_then(|ids| ids.iter().map(|id| id.as_str()?.parse().ok()).collect());
+    ids.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a list of UUIDs")))
 }
 
 fn integer_field(value: &Value<'_>, name: &str) -> Result<u64, Answer> {

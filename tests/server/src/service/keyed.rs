@@ -52,7 +52,7 @@ impl From<StoreError> for Undo {
 /// What an attempt does after a unit of work.
 enum Next {
     Tell(Told),
-    Execute(KeyRow),
+    Execute(Box<KeyRow>),
     Wait(Waiting),
 }
 
@@ -106,14 +106,14 @@ fn begin<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, attempt: &A
     match claim(found.as_ref(), attempt, &facts) {
         Claim::Take(row) => {
             if tx.insert_key(&row)? {
-                Ok(Next::Execute(row))
+                Ok(Next::Execute(row.into()))
             } else {
                 told(in_flight(ASK_AGAIN_MS))
             }
         }
         Claim::TakeOver { row, from } => {
             if tx.update_key(&row, Guard::Token(from))? {
-                Ok(Next::Execute(row))
+                Ok(Next::Execute(row.into()))
             } else {
                 told(in_flight(ASK_AGAIN_MS))
             }

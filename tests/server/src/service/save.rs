@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use patchkeep_core::frame::ConfirmedAs;
+use patchkeep_core::ids::PatchId;
 
 use super::say::Say;
 use crate::app::{App, Boot};
-use crate::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, settle_saved};
+use crate::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
 use crate::principal::Principal;
 use crate::store::{Guard, Store, StoreError, Tx};
 
@@ -57,7 +58,7 @@ fn commit<S: Store>(
         superseded: tx.superseded(save.tab_id, &save.doc, save.incarnation)?,
         document: stored.as_ref(),
     };
-    let rows = named_rows(tx, principal, save)?;
+    let rows = named_rows(tx, principal, save, &save.patch_ids)?;
     let document = match check_save(save, principal, &facts) {
         Ok(document) => document,
         Err(SaveRefusal::NotYours) => return Ok(Saved::NotYours),
@@ -78,6 +79,11 @@ fn commit<S: Store>(
             say.changed(plan.patch_id);
         }
     }
+    for row in named_rows(tx, principal, save, &save.in_doubt)? {
+        if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row)) {
+            tx.update_key(&doubted, Guard::Patch(plan.patch_id, row.state))?;
+        }
+    }
     say.after_commit(tx, app, boot, save.tab_id, None);
     let (boot, workspace, doc, tab_id) = (boot.clone(), principal.workspace.clone(), save.doc.clone(), save.tab_id);
     let seq = document.seq;
@@ -86,9 +92,9 @@ fn commit<S: Store>(
 }
 
 /// The rows of the save's patches: this principal's (T6), and of this document. Others are none of its business.
-fn named_rows(tx: &dyn Tx, principal: &Principal, save: &Save) -> Result<Vec<KeyRow>, StoreError> {
+fn named_rows(tx: &dyn Tx, principal: &Principal, save: &Save, named: &[PatchId]) -> Result<Vec<KeyRow>, StoreError> {
     let mut rows = Vec::new();
-    for &patch_id in &save.patch_ids {
+    for &patch_id in named {
         let row = tx.key_of_patch(patch_id)?.filter(|row| {
             row.id.principal == *principal && row.plan.as_ref().is_some_and(|p| p.recipient.doc == save.doc)
         });
