@@ -107,12 +107,8 @@ async fn memory_journal(place: &mut Place, fault: Option<StorageFault>) -> Journ
 
 async fn claim(store: &dyn Store, held: Held, strict: bool) -> Result<Claimed, StorageFault> {
     let (sender, receiver) = oneshot();
-    let claim = Claim {
-        tab_id: held.tab_id,
-        fresh_journal_id: JournalId(random::uuid()),
-        above: held.last_epoch,
-        strict,
-    };
+    let claim =
+        Claim { tab_id: held.tab_id, fresh_journal_id: JournalId(random::uuid()), above: held.last_epoch, strict };
     store.claim(claim, Box::new(move |claimed| sender.send(claimed)));
     receiver.await
 }

@@ -38,9 +38,10 @@ pub(super) async fn open(name: &str, if_missing: IfMissing) -> Result<IdbDatabas
     if was_missing.get() {
         return Err(StorageFault::Evicted);
     }
+    // The result of a request that failed is `undefined`, or throws, depending on the engine.
     match request.result() {
-        Ok(database) => Ok(database.unchecked_into()),
-        Err(_) => Err(open_fault(&request)),
+        Ok(database) if database.is_object() => Ok(database.unchecked_into()),
+        _ => Err(open_fault(&request)),
     }
 }
 

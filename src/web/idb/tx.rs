@@ -14,12 +14,7 @@ use web_sys::{Event, IdbDatabase, IdbObjectStore, IdbRequest, IdbTransaction};
 extern "C" {
     type Database;
     #[wasm_bindgen(method, catch)]
-    fn transaction(
-        this: &Database,
-        stores: &Array,
-        mode: &str,
-        options: &JsValue,
-    ) -> Result<IdbTransaction, JsValue>;
+    fn transaction(this: &Database, stores: &Array, mode: &str, options: &JsValue) -> Result<IdbTransaction, JsValue>;
 
     type DurableTransaction;
     #[wasm_bindgen(method, getter)]
@@ -71,11 +66,8 @@ pub(super) fn run(
         Ok(transaction) => transaction,
         Err(thrown) => return ended(End::Aborted(thrown)),
     };
-    let tx = Tx(Rc::new(State {
-        transaction,
-        callbacks: RefCell::default(),
-        ended: RefCell::new(Some(Box::new(ended))),
-    }));
+    let tx =
+        Tx(Rc::new(State { transaction, callbacks: RefCell::default(), ended: RefCell::new(Some(Box::new(ended))) }));
     tx.listen();
     if let Err(thrown) = issue(&tx) {
         tx.abort();

@@ -1,0 +1,83 @@
+//! Clocks, randomness, timers, addresses.
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use patchkeep_core::ids::DocId;
+use patchkeep_web::oneshot::oneshot;
+use patchkeep_web::timers::Timer;
+use patchkeep_web::{clock, fetch, random};
+use wasm_bindgen::JsValue;
+use wasm_bindgen_test::wasm_bindgen_test;
+
+use crate::support::*;
+
+#[wasm_bindgen_test]
+fn random_bits_are_not_handed_out_twice() {
+    let drawn: BTreeSet<u128> = (0..1_000).map(|_| random::bits()).collect();
+    assert_eq!(drawn.len(), 1_000);
+}
+
+#[wasm_bindgen_test]
+fn b07_randomness_needs_no_secure_context() {
+    let without = Replaced::with("crypto", &bare_crypto());
+    let (one, other) = (random::uuid(), random::uuid());
+    drop(without);
+    assert_ne!(one, other);
+}
+
+/// `crypto` as an insecure context has it.
+fn bare_crypto() -> JsValue {
+    js_sys::eval("({ getRandomValues: crypto.getRandomValues.bind(crypto) })").expect("the script runs")
+}
+
+#[wasm_bindgen_test]
+async fn a_timer_calls_at_its_time_and_once() {
+    let (sender, woken) = oneshot();
+    let calls = Rc::new(Cell::new(0));
+    let counted = Rc::clone(&calls);
+    let timer = Timer::new(move || {
+        counted.set(counted.get() + 1);
+        sender.send(());
+    });
+    let due = clock::now().mono_ms + 20;
+    timer.set(Some(due + 10_000));
+    timer.set(Some(due));
+    timer.set(Some(due));
+    woken.await;
+    assert!(clock::now().mono_ms + 1 >= due);
+    assert_eq!(calls.get(), 1);
+}
+
+#[wasm_bindgen_test]
+async fn a_timer_that_is_set_to_nothing_or_dropped_does_not_call() {
+    let is_called = Rc::new(Cell::new(false));
+    let timer = |called: &Rc<Cell<bool>>| {
+        let called = Rc::clone(called);
+        Timer::new(move || called.set(true))
+    };
+    let (unset, dropped, far) = (timer(&is_called), timer(&is_called), timer(&is_called));
+    let soon = clock::now().mono_ms + 1;
+    unset.set(Some(soon));
+    unset.set(None);
+    dropped.set(Some(soon));
+    drop(dropped);
+    // An engine that took this delay as it is would call at once (K6).
+    far.set(Some(soon + (1 << 31)));
+    let (sender, later) = oneshot();
+    let after = Timer::new(move || sender.send(()));
+    after.set(Some(soon + 30));
+    later.await;
+    assert!(!is_called.get());
+}
+
+#[wasm_bindgen_test]
+fn a_document_has_one_address_or_none() {
+    let url = |doc: &str| fetch::document_url("https://host/api/", &DocId::new(doc).unwrap());
+    assert_eq!(url("notes/welcome").as_deref(), Some("https://host/api/docs/notes/welcome"));
+    assert_eq!(url("a b/ü?#%").as_deref(), Some("https://host/api/docs/a%20b/%C3%BC%3F%23%25"));
+    for doc in ["..", "a/../b", "./a", "a/."] {
+        assert_eq!(url(doc), None, "{doc}");
+    }
+}
