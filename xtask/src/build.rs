@@ -17,6 +17,8 @@ use crate::util::sh::say;
 use crate::util::stamp::Step;
 
 const MODULE: &str = "patchkeep_wasm";
+/// The cargo profile of what is shipped.
+const PROFILE: &str = "wasm";
 
 /// Builds everything a browser needs.
 pub fn all() -> Result<()> {
@@ -45,8 +47,8 @@ pub fn package() -> Result<()> {
 /// Compiles the module and makes its bindings in `pkg/wasm/`.
 pub fn bindings() -> Result<()> {
     let toolchain = wasm_target::ensure()?;
-    toolchain.cargo("build").args(["--quiet", "--release", "--package", "patchkeep-wasm"]).run()?;
-    let compiled = paths::wasm_target().join(wasm_target::TARGET).join("release").join(format!("{MODULE}.wasm"));
+    toolchain.cargo("build").args(["--quiet", "--profile", PROFILE, "--package", "patchkeep-wasm"]).run()?;
+    let compiled = paths::wasm_target().join(wasm_target::TARGET).join(PROFILE).join(format!("{MODULE}.wasm"));
     let out = at("pkg/wasm");
     Step::new("bindings")
         .text(bindgen::version())
