@@ -43,7 +43,7 @@ pub fn record(view: &RecordView) -> String {
 /// A notice: its kind, and what it says.
 pub fn notice(notice: &Notice) -> (&'static str, String) {
     let mut out = String::new();
-    let kind = match notice {
+    match notice {
         Notice::Connection(state) => ("connection", connection(*state)),
         Notice::Status(now) => ("status", string(status(*now))),
         Notice::Record(view) => ("record", record(view)),
@@ -79,8 +79,7 @@ pub fn notice(notice: &Notice) -> (&'static str, String) {
             w.end();
             ("problem", out)
         }
-    };
-    kind
+    }
 }
 
 /// What a save came to.

@@ -50,9 +50,12 @@ pub(super) struct Tx(Rc<State>);
 
 struct State {
     transaction: IdbTransaction,
-    callbacks: RefCell<Vec<Closure<dyn FnMut(Event)>>>,
-    ended: RefCell<Option<Box<dyn FnOnce(End)>>>,
+    callbacks: RefCell<Vec<Callback>>,
+    ended: RefCell<Option<Ended>>,
 }
+
+type Callback = Closure<dyn FnMut(Event)>;
+type Ended = Box<dyn FnOnce(End)>;
 
 /// Runs a transaction: `issue` makes its requests, `ended` hears of its end, once, whatever fails.
 pub(super) fn run(
@@ -98,7 +101,7 @@ impl Tx {
     /// Calls back, within the transaction, with what a request found. A request that fails aborts the transaction.
     pub(super) fn on_result(&self, request: &IdbRequest, found: impl FnOnce(JsValue) + 'static) {
         let mut found = Some(found);
-        let callback = Closure::<dyn FnMut(Event)>::new(move |event: Event| {
+        let callback = Callback::new(move |event: Event| {
             let request = event.target().map(JsCast::unchecked_into::<IdbRequest>);
             if let (Some(request), Some(found)) = (request, found.take()) {
                 found(request.result().unwrap_or(JsValue::UNDEFINED));
@@ -116,12 +119,12 @@ impl Tx {
     /// Its end comes as one of two events; both let go of everything the transaction held.
     fn listen(&self) {
         let tx = self.clone();
-        let complete = Closure::<dyn FnMut(Event)>::new(move |_| {
+        let complete = Callback::new(move |_| {
             let durability = tx.0.transaction.unchecked_ref::<DurableTransaction>().durability();
             tx.end(End::Complete { strict: durability.as_deref() == Some("strict") });
         });
         let tx = self.clone();
-        let abort = Closure::<dyn FnMut(Event)>::new(move |_| {
+        let abort = Callback::new(move |_| {
             let error = tx.0.transaction.error().map_or(JsValue::NULL, Into::into);
             tx.end(End::Aborted(error));
         });
