@@ -60,6 +60,9 @@ export class OpenDocument {
     this.#handle = await this.#context.session.openDocument(this.doc, {
       apply: (patch) => this.editor.patching(patch.patchId, () => applyToEditor(patch)),
       unconfirmedEdits: () => this.dirty,
+      // The text was just loaded from the server, and there is no draft: what a dead instance of this tab left unsaved
+      // is not in it. What had been saved the server knows, and never hands out again.
+      reconcile: () => "absent",
       homed: "server",
       baseSeq: this.#stored.seq,
     });

@@ -112,6 +112,16 @@ globalThis.pk = {
     return doc.handle.save(() => doc.text);
   },
 
+  /** The next request arrives, and its answer does not. */
+  loseNextAnswer() {
+    const plain = globalThis.fetch;
+    globalThis.fetch = async (...request) => {
+      globalThis.fetch = plain;
+      await plain(...request);
+      throw new TypeError("the answer was lost");
+    };
+  },
+
   eventsOf: (type) => pk.events.filter((event) => event.type === type).map(({ detail }) => detail),
   record: (patchId) => pk.session.records().find((record) => record.patchId === patchId),
   openGate: (name) => gate(name).open(),

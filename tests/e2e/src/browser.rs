@@ -62,7 +62,7 @@ async fn port_of(process: &mut Child) -> u16 {
     let mut lines = BufReader::new(output).lines();
     loop {
         let line = lines.next_line().await.expect("chromedriver's output is text").expect("chromedriver says its port");
-        if let Some((_, port)) = line.rsplit_once(" on port ") {
+        if let Some((_, port)) = line.rsplit_once("started successfully on port ") {
             let port = port.trim_end_matches('.').parse().expect("a port is a number");
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             return port;

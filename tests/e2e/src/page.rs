@@ -35,7 +35,7 @@ pub async fn with_raw_server(test: impl AsyncFnOnce(&TestPage, &mut RawServer)) 
         let site = Site::start().await;
         let page = TestPage::load(driver, &site).await;
         let mut server = RawServer::start().await;
-        test(&page, &mut server).await;
+        page.telling_frames(test(&page, &mut server)).await;
         page.check().await;
     })
     .await;
@@ -206,6 +206,22 @@ impl TestPage {
     /// Waits until a handler waits at this gate.
     pub async fn at_gate(&self, name: &str) {
         self.page.until(&format!("pk.isAtGate('{name}')")).await;
+    }
+
+    /// Awaits a test; where it fails, the last frames of the page are printed first.
+    pub async fn telling_frames<T>(&self, test: impl Future<Output = T>) -> T {
+        match AssertUnwindSafe(test).catch_unwind().await {
+            Ok(value) => value,
+            Err(panic) => {
+                let told = AssertUnwindSafe(
+                    self.page.eval("globalThis.pkFrames.slice(-40).map((frame) => frame.slice(0, 600))"),
+                );
+                for frame in told.catch_unwind().await.iter().filter_map(Value::as_array).flatten() {
+                    eprintln!("{}", frame.as_str().unwrap_or_default());
+                }
+                resume_unwind(panic)
+            }
+        }
     }
 
     /// What every scenario ends with: nothing was left unhandled, nothing crashed.

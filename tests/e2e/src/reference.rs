@@ -35,7 +35,7 @@ pub async fn with_reference(docs: &[(&str, &str)], test: impl AsyncFnOnce(&TestP
         let site = Site::start().await;
         let reference = Reference::start(&site, docs).await;
         let page = TestPage::load(driver, &site).await;
-        test(&page, &reference).await;
+        page.telling_frames(test(&page, &reference)).await;
         page.check().await;
         reference.server.stop().await;
     })
@@ -75,7 +75,12 @@ impl Reference {
     /// Opens one more document.
     pub async fn open_document(&self, page: &TestPage, doc: &str, homed: &str) {
         let (text, seq) = self.read(doc).await;
-        page.open(doc, json!({ "text": text, "baseSeq": seq, "homed": homed })).await;
+        let mut options = json!({ "text": text, "baseSeq": seq, "homed": homed });
+        if homed == "server" {
+            // What is loaded from the server holds nothing that did not come by a save, and those the server knows.
+            options["reconcile"] = "absent".into();
+        }
+        page.open(doc, options).await;
         page.until(&format!("pk.eventsOf('opened').some(({{ doc }}) => doc === '{doc}')")).await;
     }
 
