@@ -24,6 +24,7 @@ pub mod frame;
 pub mod ids;
 pub mod journal;
 pub mod json;
+mod map;
 pub mod outbox;
 pub mod session;
 pub mod storage;

@@ -1,6 +1,6 @@
-//! The journal in memory: every record of this tab, and per document those that are still open.
+//! The journal in memory: every record of this tab, and which of them are still open.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use super::record::{Record, RecordState};
 use crate::ids::{DocId, Incarnation, JournalId, PatchId};
@@ -13,26 +13,33 @@ pub struct Journal {
     pub id: JournalId,
     /// How firmly it is held.
     pub durability: Durability,
-    records: BTreeMap<PatchId, Record>,
-    /// Per document the records that are not both final and confirmed.
-    open: BTreeMap<DocId, BTreeSet<PatchId>>,
+    entries: BTreeMap<PatchId, Entry>,
+    /// The records that are not both final and confirmed, in the order in which they were applied. The others may be
+    /// many, and nobody asks for them but by name.
+    open: Vec<PatchId>,
     last_local_seq: u64,
     first_seen: FirstSeen,
 }
 
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    replays: u64,
+}
+
 impl Journal {
     /// The journal as it was loaded.
-    pub fn new(id: JournalId, durability: Durability, records: impl IntoIterator<Item = Record>) -> Self {
+    pub fn new(id: JournalId, durability: Durability, mut records: Vec<Record>) -> Self {
+        records.sort_unstable_by_key(|r| r.local_seq);
         let mut journal = Self {
             id,
             durability,
-            records: BTreeMap::new(),
-            open: BTreeMap::new(),
-            last_local_seq: 0,
+            entries: BTreeMap::new(),
+            open: Vec::new(),
+            last_local_seq: records.last().map_or(0, |r| r.local_seq),
             first_seen: FirstSeen::default(),
         };
         for record in records {
-            journal.last_local_seq = journal.last_local_seq.max(record.local_seq);
             journal.put(record);
         }
         journal
@@ -40,42 +47,51 @@ impl Journal {
 
     /// The record of a patch.
     pub fn record(&self, patch_id: PatchId) -> Option<&Record> {
-        self.records.get(&patch_id)
+        self.entries.get(&patch_id).map(|e| &e.record)
     }
 
     /// Every record.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
-        self.records.values()
+        self.entries.values().map(|e| &e.record)
     }
 
     /// Stores a record in the place of an earlier one of the same patch.
     pub fn put(&mut self, record: Record) {
-        let is_closed = record.is_final() && record.confirmed.is_some();
-        if is_closed {
-            if let Some(open) = self.open.get_mut(&record.doc) {
-                open.remove(&record.patch_id);
+        let patch_id = record.patch_id;
+        let is_open = is_open(&record);
+        let before = self.entries.get_mut(&patch_id);
+        let was_open = before.as_ref().is_some_and(|e| self::is_open(&e.record));
+        match before {
+            Some(entry) => entry.record = record,
+            None => {
+                self.entries.insert(patch_id, Entry { record, replays: 0 });
             }
-        } else {
-            self.open.entry(record.doc.clone()).or_default().insert(record.patch_id);
         }
-        self.records.insert(record.patch_id, record);
+        match (was_open, is_open) {
+            (false, true) => self.open.push(patch_id),
+            (true, false) => self.close(patch_id),
+            _ => {}
+        }
     }
 
     /// Forgets a record: its patch is proven to have had no effect.
     pub fn remove(&mut self, patch_id: PatchId) -> Option<Record> {
-        let record = self.records.remove(&patch_id)?;
-        if let Some(open) = self.open.get_mut(&record.doc) {
-            open.remove(&patch_id);
+        let record = self.entries.remove(&patch_id)?.record;
+        if is_open(&record) {
+            self.close(patch_id);
         }
         Some(record)
     }
 
+    fn close(&mut self, patch_id: PatchId) {
+        if let Some(at) = self.open.iter().position(|id| *id == patch_id) {
+            self.open.remove(at);
+        }
+    }
+
     /// The document's records that are not both final and confirmed, in the order in which they were applied.
     pub fn open_of(&self, doc: &DocId) -> Vec<&Record> {
-        let ids = self.open.get(doc).into_iter().flatten();
-        let mut records: Vec<_> = ids.filter_map(|id| self.records.get(id)).collect();
-        records.sort_by_key(|r| r.local_seq);
-        records
+        self.open.iter().filter_map(|id| self.record(*id)).filter(|r| r.doc == *doc).collect()
     }
 
     /// Every patch whose effect is in this incarnation and not known to be flushed (W1).
@@ -85,9 +101,21 @@ impl Journal {
     }
 
     /// The next place in this tab's order of application.
-    pub fn next_local_seq(&mut self) -> u64 {
+    pub const fn next_local_seq(&mut self) -> u64 {
         self.last_local_seq += 1;
         self.last_local_seq
+    }
+
+    /// How often this context has acknowledged a patch again.
+    pub fn replays(&self, patch_id: PatchId) -> u64 {
+        self.entries.get(&patch_id).map_or(0, |e| e.replays)
+    }
+
+    /// Counts one more such acknowledgement.
+    pub fn count_replay(&mut self, patch_id: PatchId) {
+        if let Some(entry) = self.entries.get_mut(&patch_id) {
+            entry.replays += 1;
+        }
     }
 
     /// Notes that a patch's first hand-out came to this very context, whose memory is complete (J12c).
@@ -107,7 +135,7 @@ impl Journal {
         fenced_home: bool,
     ) -> bool {
         asked_of == Some(self.id)
-            && !self.records.contains_key(&patch_id)
+            && !self.entries.contains_key(&patch_id)
             && (self.durability == Durability::Strict
                 || fenced_home
                 || delivery == FIRST_DELIVERY
@@ -115,33 +143,33 @@ impl Journal {
     }
 }
 
+fn is_open(record: &Record) -> bool {
+    !record.is_final() || record.confirmed.is_none()
+}
+
 /// `delivery` counts every hand-out and question: at its first number nobody was handed the patch before.
 const FIRST_DELIVERY: u64 = 1;
 
 /// The newest patches whose first hand-out came to this context; bounded, and forgetting one only makes an answer
-/// `unknown` that could have been `not_seen`.
+/// `unknown` that could have been `not_seen`. A ring: it is written with every patch and searched hardly ever.
 #[derive(Debug, Default)]
 struct FirstSeen {
-    order: VecDeque<PatchId>,
-    ids: BTreeSet<PatchId>,
+    ring: Vec<PatchId>,
+    next: usize,
 }
 
 impl FirstSeen {
     const MOST: usize = 4096;
 
     fn insert(&mut self, patch_id: PatchId) {
-        if !self.ids.insert(patch_id) {
-            return;
+        match self.ring.get_mut(self.next) {
+            Some(oldest) => *oldest = patch_id,
+            None => self.ring.push(patch_id),
         }
-        self.order.push_back(patch_id);
-        if self.order.len() > Self::MOST
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.ids.remove(&oldest);
-        }
+        self.next = (self.next + 1) % Self::MOST;
     }
 
     fn contains(&self, patch_id: PatchId) -> bool {
-        self.ids.contains(&patch_id)
+        self.ring.contains(&patch_id)
     }
 }

@@ -1,7 +1,6 @@
 //! The parser: RFC 8259 text to [`Value`], with the refusals of §11.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 use super::{JsonError, JsonErrorKind, MAX_DEPTH, Member, Value};
 use crate::canonical;
@@ -32,7 +31,7 @@ pub fn parse_lenient(text: &str) -> Result<(Value<'_>, Option<JsonError>), JsonE
     Ok((value, parser.violation))
 }
 
-/// Objects up to this size are checked for duplicate keys by comparing them pairwise; larger ones by hashing.
+/// Objects up to this size are checked for duplicate keys by comparing them pairwise; larger ones by sorting.
 const PAIRWISE_KEYS: usize = 16;
 
 struct Parser<'a> {
@@ -133,8 +132,9 @@ impl<'a> Parser<'a> {
             self.skip_space();
         }
         if members.len() > PAIRWISE_KEYS {
-            let mut seen = HashSet::with_capacity(members.len());
-            if !members.iter().all(|m| seen.insert(m.key.as_ref())) {
+            let mut keys: Vec<&str> = members.iter().map(|m| m.key.as_ref()).collect();
+            keys.sort_unstable();
+            if keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
                 self.note(JsonErrorKind::DuplicateKey, self.at);
             }
         }

@@ -213,7 +213,7 @@ impl Session {
                 applied_at: record.settled_at.unwrap_or_else(|| self.clock.estimate(now)),
                 result: record.result.clone(),
             };
-            *self.replays.entry(patch_id).or_default() += 1;
+            self.journal.count_replay(patch_id);
             self.send(TabFrame::PatchAck(ack));
         } else if self.can_be_asked(patch_id) {
             let owed = delivery.map_or(Owed::FollowUp, |d| Owed::Patch(Box::new(d)));

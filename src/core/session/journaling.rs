@@ -35,7 +35,6 @@ impl Session {
     /// Forgets a record whose patch is known to have had no effect.
     pub(super) fn forget_record(&mut self, patch_id: PatchId) {
         if let Some(record) = self.journal.remove(patch_id) {
-            self.replays.remove(&patch_id);
             self.write(Write::Remove(record.key()), false);
             self.notify(Notice::RecordGone { doc: record.doc, patch_id });
         }

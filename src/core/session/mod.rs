@@ -29,7 +29,7 @@ mod settle;
 mod store;
 mod wire;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub use documents::OpenDocument;
 pub use input::{Event, HandlerOutcome, HandlerResult, Input, ReconcileOutcome, SocketEvent};
@@ -41,6 +41,7 @@ use self::store::StoreQueue;
 use crate::error::ProblemCode;
 use crate::ids::{DocId, Incarnation, JournalId, PatchId, Uuid};
 use crate::journal::{CorruptRecord, Journal, Record};
+use crate::map::SmallMap;
 use crate::storage::{Durability, StorageFault};
 use crate::tab::{Connection, Identity, Phase, ServerClock};
 use crate::time::Now;
@@ -89,10 +90,9 @@ pub struct Session {
     journal: Journal,
     clock: ServerClock,
     connection: Connection,
-    documents: BTreeMap<DocId, Document>,
-    calls: BTreeMap<u64, Call>,
+    documents: SmallMap<DocId, Document>,
+    calls: SmallMap<u64, Call>,
     last_call: u64,
-    replays: BTreeMap<PatchId, u64>,
     store: StoreQueue,
     outputs: VecDeque<Output>,
 }
@@ -113,16 +113,15 @@ impl Session {
         }
         let mut session = Self {
             principal,
-            journal: Journal::new(identity.journal_id, durability, decoded.into_iter().flatten()),
+            journal: Journal::new(identity.journal_id, durability, decoded.into_iter().flatten().collect()),
             identity,
             config,
             status: Status::Live,
             clock: ServerClock::default(),
             connection: Connection::new(now),
-            documents: BTreeMap::new(),
-            calls: BTreeMap::new(),
+            documents: SmallMap::default(),
+            calls: SmallMap::default(),
             last_call: 0,
-            replays: BTreeMap::new(),
             store: StoreQueue::default(),
             outputs: VecDeque::new(),
         };
@@ -276,7 +275,7 @@ impl Session {
             incarnation: record.incarnation,
             current: self.incarnation(&record.doc) == Some(record.incarnation),
             delivery: record.delivery,
-            replays: self.replays.get(&record.patch_id).copied().unwrap_or(0),
+            replays: self.journal.replays(record.patch_id),
             kept: record.kept,
             flushed: record.flushed,
             confirmed: record.confirmed,

@@ -132,7 +132,7 @@ impl Session {
                 let applied_at = record.and_then(|r| r.settled_at).unwrap_or(estimate);
                 let result = record.and_then(|r| r.result.clone());
                 if replayed {
-                    *self.replays.entry(patch_id).or_default() += 1;
+                    self.journal.count_replay(patch_id);
                 }
                 self.send(TabFrame::PatchAck(AckFrame { patch_id, delivery, replayed, applied_at, result }));
             }
