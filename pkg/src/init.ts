@@ -6,7 +6,7 @@ import { PatchkeepError } from "./errors.js";
 
 /** The module, loaded. A load that failed is tried again by the next call. */
 export function loadEngine(): Promise<Engine> {
-  if (crash.aborted) {
+  if (hasCrashed) {
     return Promise.reject(new PatchkeepError("crashed"));
   }
   loading ??= instantiate().catch((error: unknown) => {
@@ -16,23 +16,22 @@ export function loadEngine(): Promise<Engine> {
   return loading;
 }
 
-/** Aborted when the module has panicked or trapped. All its sessions are dead then; a new page load gets a new module. */
-export const crashSignal = (): AbortSignal => crash.signal;
-
-/** Notes that a call of the module trapped. */
-export function crashed(): void {
-  crash.aborted = true;
-  crash.controller.abort();
+/** Calls `listener` when the module has panicked or trapped. Returns what ends that. */
+export function whenCrashed(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => void listeners.delete(listener);
 }
 
-const crash = {
-  aborted: false,
-  controller: new AbortController(),
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  },
-};
+/** Notes that the module has panicked or trapped: all its sessions are dead. A new page load gets a new module. */
+export function crashed(): void {
+  if (!hasCrashed) {
+    hasCrashed = true;
+    listeners.forEach((listener) => listener());
+  }
+}
 
+let hasCrashed = false;
+const listeners = new Set<() => void>();
 let loading: Promise<Engine> | undefined;
 
 async function instantiate(): Promise<Engine> {

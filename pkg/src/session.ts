@@ -6,7 +6,7 @@ import { ReconcileAnswerCode } from "./engine.js";
 import { invalid, PatchkeepError, refuse } from "./errors.js";
 import { type SessionEventMap, TypedEventTarget } from "./events.js";
 import { type Answer, runHandler, runReconcile } from "./handlers.js";
-import { crashed, crashSignal, loadEngine } from "./init.js";
+import { crashed, loadEngine, whenCrashed } from "./init.js";
 import { checkSessionOptions } from "./options.js";
 import type {
   ConnectionState,
@@ -231,7 +231,8 @@ export class Session extends TypedEventTarget<SessionEventMap> {
       }
     });
     this.#changed();
-    crashSignal().addEventListener("abort", () => this.#crash(), { signal: this.ended });
+    const forget = whenCrashed(() => this.#crash());
+    this.ended.addEventListener("abort", forget, { once: true });
     // Whoever awaits `openSession` attaches its listeners before the next task.
     setTimeout(() => {
       const early = this.#early ?? [];
