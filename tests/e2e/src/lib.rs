@@ -8,6 +8,7 @@
 //! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
 //! | [`frames`] | `patch` frames with ids and digests |
 //! | [`site`] | the static files: test page and package |
+//! | [`story`] | the demo as processes and a page, for `demo-check` |
 //! | [`wait`] | waiting for conditions; nothing here sleeps for a guessed time |
 
 pub mod browser;
@@ -16,4 +17,5 @@ pub mod page;
 pub mod raw;
 pub mod reference;
 pub mod site;
+pub mod story;
 pub mod wait;
