@@ -1,6 +1,6 @@
 //! RFC 8785 (JSON Canonicalization Scheme), with the refusals of §11.
 
-use crate::json::{self, JsonError, JsonErrorKind, Value};
+use crate::json::{self, JsonError, JsonErrorKind, Member, Value};
 
 /// The canonical form of a JSON text: keys sorted by UTF-16 code units, ECMAScript number form, no white space.
 ///
@@ -32,11 +32,8 @@ pub fn write(out: &mut String, value: &Value<'_>) {
             out.push(']');
         }
         Value::Object(members) => {
-            let mut sorted: Vec<_> = members.iter().collect();
-            // No two keys are equal, so that a stable order costs more and means nothing.
-            sorted.sort_unstable_by(|a, b| a.key.encode_utf16().cmp(b.key.encode_utf16()));
             out.push('{');
-            for (i, member) in sorted.iter().enumerate() {
+            for (i, member) in sorted(members).into_iter().enumerate() {
                 if i > 0 {
                     out.push(',');
                 }
@@ -47,6 +44,14 @@ pub fn write(out: &mut String, value: &Value<'_>) {
             out.push('}');
         }
     }
+}
+
+/// Members in the order of their keys' UTF-16 code units.
+pub(crate) fn sorted<'m, 'a>(members: &'m [Member<'a>]) -> Vec<&'m Member<'a>> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    // Equal keys are refused, so that a stable order would mean nothing.
+    sorted.sort_unstable_by(|a, b| a.key.encode_utf16().cmp(b.key.encode_utf16()));
+    sorted
 }
 
 /// Whether a number literal has a canonical form: finite, and not an integer that a double would turn into another.

@@ -29,20 +29,30 @@ struct Entry {
 
 impl Journal {
     /// The journal as it was loaded.
-    pub fn new(id: JournalId, durability: Durability, mut records: Vec<Record>) -> Self {
-        records.sort_unstable_by_key(|r| r.local_seq);
+    pub fn new(id: JournalId, durability: Durability, records: Vec<Record>) -> Self {
         let mut journal = Self {
             id,
             durability,
             entries: BTreeMap::new(),
             open: Vec::new(),
-            last_local_seq: records.last().map_or(0, |r| r.local_seq),
+            last_local_seq: 0,
             first_seen: FirstSeen::default(),
         };
         for record in records {
-            journal.put(record);
+            journal.load(record);
         }
         journal
+    }
+
+    /// Stored records come in the order of their keys; open ones are put in their place in the order of application.
+    fn load(&mut self, record: Record) {
+        let (patch_id, local_seq) = (record.patch_id, record.local_seq);
+        self.last_local_seq = self.last_local_seq.max(local_seq);
+        if is_open(&record) {
+            let place = |id: &PatchId| self.record(*id).is_some_and(|r| r.local_seq < local_seq);
+            self.open.insert(self.open.partition_point(place), patch_id);
+        }
+        self.entries.insert(patch_id, Entry { record, replays: 0 });
     }
 
     /// The record of a patch.

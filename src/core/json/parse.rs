@@ -132,9 +132,8 @@ impl<'a> Parser<'a> {
             self.skip_space();
         }
         if members.len() > PAIRWISE_KEYS {
-            let mut keys: Vec<&str> = members.iter().map(|m| m.key.as_ref()).collect();
-            keys.sort_unstable();
-            if keys.windows(2).any(|pair| matches!(pair, [a, b] if a == b)) {
+            let sorted = canonical::sorted(&members);
+            if sorted.windows(2).any(|pair| matches!(pair, [a, b] if a.key == b.key)) {
                 self.note(JsonErrorKind::DuplicateKey, self.at);
             }
         }
