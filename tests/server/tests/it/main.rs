@@ -1,0 +1,13 @@
+//! The server through real sockets, on real SQLite files: one module for each group of rules.
+
+mod agent;
+mod crash;
+mod delivery;
+mod edits;
+mod faults;
+mod keys;
+mod resume;
+mod saves;
+mod sockets;
+mod tab;
+mod world;

@@ -1,0 +1,173 @@
+//! Saves (W1–W4).
+
+use patchkeep_core::frame::{ConfirmedAs, ServerFrame, TabFrame};
+use patchkeep_core::ids::DocId;
+use serde_json::json;
+
+use crate::tab::{Identity, Tab, incarnation, open_doc};
+use crate::world::{Edit, OTHER_TOKEN, TOKEN, World};
+
+#[tokio::test]
+async fn w02_a_save_makes_its_patches_done() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+    assert_eq!(sending.await.unwrap().unwrap().body["applied_pending_flush"], json!(true));
+    let saved = tab.save(&world, 1, "a\nx", &[patch.patch_id]).await;
+    assert_eq!((saved.status, &saved.body["seq"]), (200, &json!(2)));
+    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Done).await;
+    let asked = world.send(&Edit::append("k", "x").ask()).await;
+    assert_eq!((asked.status, asked.replayed(), &asked.body["seq"]), (200, true, &json!(2)));
+    assert_eq!(asked.body.get("applied_pending_flush"), None);
+    assert_eq!(world.stored("d1").await, ("a\nx".into(), 2));
+}
+
+#[tokio::test]
+async fn w02_a_save_settles_delivered_and_unknown_and_answers_who_waits() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("delivered", "x"));
+    let first = tab.socket.patch().await;
+    world.server.faults().next_patch_expires_in_ms(30);
+    let unknown = world.sending(&Edit::append("unknown", "y"));
+    let second = tab.socket.patch().await;
+    assert_eq!(unknown.await.unwrap().unwrap().code(), "patch_outcome_unknown");
+    let saved = tab.save(&world, 1, "a\nxy", &[first.patch_id, second.patch_id]).await;
+    assert_eq!(saved.status, 200);
+    let reply = sending.await.unwrap().unwrap();
+    assert_eq!((reply.status, &reply.body["seq"]), (200, &json!(2)), "the waiting request learns of it");
+    assert_eq!((world.state("delivered").as_str(), world.state("unknown").as_str()), ("done", "done"));
+    let both = vec![(first.patch_id, ConfirmedAs::Done), (second.patch_id, ConfirmedAs::Done)];
+    assert_eq!(tab.socket.frame().await, ServerFrame::PatchConfirmed(both));
+}
+
+#[tokio::test]
+async fn w01_a_stale_base_writes_nothing_and_w03_tells_what_is_held() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    sending.await.unwrap().unwrap();
+    // The save is committed and its answer lost; the tab saves again, as it must.
+    world.server.faults().lose_next_save_answer(1);
+    let body = tab.who.save(tab.incarnation, 1, "a\nx", &[patch.patch_id]);
+    assert!(world.put("d1", TOKEN, &body).await.is_none());
+    let not_held = patchkeep_core::ids::PatchId(crate::world::fresh());
+    let again = tab.save(&world, 1, "a\nx!", &[patch.patch_id, not_held]).await;
+    assert_eq!((again.status, again.code()), (409, "save_conflict"));
+    assert_eq!(again.body["error"]["details"]["seq"], json!(2));
+    assert_eq!(again.body["error"]["details"]["patch_ids"], json!([patch.patch_id.to_string()]));
+    assert_eq!(world.stored("d1").await, ("a\nx".into(), 2));
+}
+
+#[tokio::test]
+async fn w01_a_conflict_settles_nothing() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    sending.await.unwrap().unwrap();
+    let conflict = tab.save(&world, 7, "a\nx", &[patch.patch_id]).await;
+    assert_eq!(conflict.body["error"]["details"]["patch_ids"], json!([]));
+    assert_eq!(world.state("k"), "acked");
+}
+
+#[tokio::test]
+async fn w01_a_fenced_save_writes_nothing() {
+    let world = World::new().await;
+    let old = Tab::open(&world).await;
+    let mut new = Tab::hello(&world, old.who.reloaded(), open_doc("d1", incarnation())).await;
+    let fenced = old.save(&world, 1, "zombie", &[]).await;
+    assert_eq!((fenced.status, fenced.code()), (409, "save_fenced"));
+    // The same epoch, with its content replaced: the older incarnation is fenced as well.
+    let next = incarnation();
+    new.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
+    new.socket.opened().await;
+    assert_eq!(new.save(&world, 1, "zombie", &[]).await.code(), "save_fenced");
+    assert_eq!(world.stored("d1").await, ("a\n".into(), 1));
+    let body = new.who.save(next, 1, "alive", &[]);
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+    // An incarnation whose `open` is still on its way is a later one.
+    let body = new.who.save(incarnation(), 2, "sooner", &[]);
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn w01_fences_hold_across_a_restart() {
+    let world = World::new().await;
+    let old = Tab::open(&world).await;
+    let _new = Tab::hello(&world, old.who.reloaded(), open_doc("d1", incarnation())).await;
+    let world = world.reopen().await;
+    assert_eq!(old.save(&world, 1, "zombie", &[]).await.code(), "save_fenced");
+}
+
+#[tokio::test]
+async fn t06_another_users_tab_saves_nothing() {
+    let world = World::new().await;
+    let tab = Tab::open(&world).await;
+    let body = tab.who.save(tab.incarnation, 1, "forged", &[]);
+    let reply = world.put("d1", OTHER_TOKEN, &body).await.unwrap();
+    assert_eq!((reply.status, reply.code()), (403, "tab_not_yours"));
+}
+
+#[tokio::test]
+async fn t06_a_save_settles_no_other_principals_keys() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    sending.await.unwrap().unwrap();
+    let other = Identity { token: OTHER_TOKEN, principal: "ws/other".into(), ..Identity::new() };
+    let other = Tab::hello(&world, other, open_doc("d1", incarnation())).await;
+    assert_eq!(other.save(&world, 1, "mine", &[patch.patch_id]).await.status, 200);
+    assert_eq!(world.state("k"), "acked");
+}
+
+#[tokio::test]
+async fn w04_every_commit_raises_seq_and_is_told_to_the_others() {
+    let world = World::new().await;
+    let other = Identity { token: OTHER_TOKEN, principal: "ws/other".into(), ..Identity::new() };
+    let mut watching = Tab::hello(&world, other, open_doc("d1", incarnation())).await;
+    let doc = DocId::new("d1").unwrap();
+    world.send(&Edit::append("k", "x")).await;
+    assert_eq!(watching.socket.frame().await, ServerFrame::DocChanged { doc: doc.clone(), seq: 2 });
+    let mut tab = Tab::open(&world).await;
+    assert_eq!(tab.save(&world, 2, "b", &[]).await.body["seq"], json!(3));
+    assert_eq!(watching.socket.frame().await, ServerFrame::DocChanged { doc, seq: 3 });
+    tab.socket.quiet().await;
+    world.send(&Edit::append("k2", "y").doc("d2")).await;
+    watching.socket.quiet().await;
+}
+
+#[tokio::test]
+async fn w01_the_first_save_makes_a_document() {
+    let world = World::new().await;
+    let who = Identity::new();
+    let body = who.save(incarnation(), 0, "new", &[]);
+    assert_eq!(world.put("d3", TOKEN, &body).await.unwrap().body["seq"], json!(1));
+    assert_eq!(world.put("d3", TOKEN, &body).await.unwrap().code(), "save_conflict");
+    assert_eq!(world.stored("d3").await, ("new".into(), 1));
+}
+
+#[tokio::test]
+async fn w01_malformed_saves_are_refused_by_the_name_of_the_field() {
+    let world = World::new().await;
+    let good = Identity::new().save(incarnation(), 1, "x", &[]);
+    for field in ["text", "tab_id", "epoch", "incarnation", "base_seq"] {
+        let mut body = good.clone();
+        body[field] = json!(null);
+        let reply = world.put("d1", TOKEN, &body).await.unwrap();
+        assert_eq!((reply.status, reply.code()), (400, "malformed"), "{field}");
+        assert!(reply.body["error"]["message"].as_str().unwrap().contains(field));
+    }
+    let lone = world.http.put(world.url("/api/docs/d1")).bearer_auth(TOKEN);
+    let text = good.to_string().replace("\"x\"", "\"\\ud83d\"");
+    assert_eq!(lone.body(text).send().await.unwrap().status(), 400);
+    assert_eq!(world.text("d1").await, "a\n");
+}
