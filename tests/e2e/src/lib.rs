@@ -6,12 +6,14 @@
 //! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
 //! | [`reference`] | the reference server in this process, and a caller that writes to it |
 //! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
+//! | [`demo_page`] | the demo page, used as a person uses it |
 //! | [`frames`] | `patch` frames with ids and digests |
 //! | [`site`] | the static files: test page and package |
 //! | [`story`] | the demo as processes and a page, for `demo-check` |
 //! | [`wait`] | waiting for conditions; nothing here sleeps for a guessed time |
 
 pub mod browser;
+pub mod demo_page;
 pub mod frames;
 pub mod page;
 pub mod raw;

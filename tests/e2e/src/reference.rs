@@ -5,8 +5,9 @@ use reqwest::{Client, Method, RequestBuilder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::demo_page::DemoPage;
 use crate::page::{TestPage, with_browser};
-use crate::site::Site;
+use crate::site::{Site, repository};
 use crate::wait::within;
 
 /// The token that opens this server for [`PRINCIPAL`].
@@ -33,7 +34,7 @@ pub type Answer = Option<(u16, Value)>;
 pub async fn with_reference(docs: &[(&str, &str)], test: impl AsyncFnOnce(&TestPage, &Reference)) {
     with_browser(async |driver| {
         let site = Site::start().await;
-        let reference = Reference::start(&site, docs).await;
+        let reference = Reference::start(docs, |config| config.origins = vec![site.origin()]).await;
         let page = TestPage::load(driver, &site).await;
         page.telling_frames(test(&page, &reference)).await;
         page.check().await;
@@ -42,14 +43,30 @@ pub async fn with_reference(docs: &[(&str, &str)], test: impl AsyncFnOnce(&TestP
     .await;
 }
 
+/// Runs a test with a reference server that serves the demo page, which is open in the browser and connected.
+///
+/// # Panics
+/// As [`with_browser`], or where the page was not built.
+pub async fn with_demo_page(docs: &[(&str, &str)], test: impl AsyncFnOnce(&DemoPage, &Reference)) {
+    let www = repository().join("www/dist");
+    assert!(www.join("index.html").is_file(), "www/ is not built: cargo xtask build");
+    with_browser(async |driver| {
+        let reference = Reference::start(docs, |config| (config.www, config.demo) = (Some(www), true)).await;
+        let page = DemoPage::open(driver, &reference.server.url()).await;
+        test(&page, &reference).await;
+        reference.server.stop().await;
+    })
+    .await;
+}
+
 impl Reference {
-    async fn start(site: &Site, docs: &[(&str, &str)]) -> Self {
+    async fn start(docs: &[(&str, &str)], tune: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::Builder::new().prefix("patchkeep-e2e-").tempdir().expect("a folder for the database");
         let mut config = Config::new(folder.path().join("patchkeep.db"));
         config.tokens = vec![(Token::new(TOKEN), PRINCIPAL.parse().expect("a principal"))];
         config.seed = docs.iter().map(|&(doc, text)| (doc.into(), text.into())).collect();
-        config.origins = vec![site.origin()];
         config.faults = true;
+        tune(&mut config);
         let server = Server::start(config).await.expect("the server starts");
         // A connection per request: one that a fault closed is never taken up again.
         let client = Client::builder().pool_max_idle_per_host(0).build().expect("a client without TLS");
@@ -98,6 +115,20 @@ impl Reference {
         let request = self.request(Method::PATCH, doc);
         let request = request.header("idempotency-key", key).header("idempotency-attempt", attempt);
         self.send(request.header("content-type", "application/json").body(body)).await
+    }
+
+    /// Somebody else's save of this text, on the stored version.
+    ///
+    /// # Panics
+    /// Where it is not stored.
+    pub async fn save_elsewhere(&self, doc: &str, text: &str) {
+        let (_, seq) = self.read(doc).await;
+        let body = json!({
+            "text": text, "base_seq": seq, "patch_ids": [], "epoch": 1,
+            "tab_id": "0195b2a0-0000-7000-8000-000000000001", "incarnation": "0195b2a0-0000-7000-8000-000000000002",
+        });
+        let (status, body) = self.put(doc, &body).await.expect("an answer");
+        assert_eq!(status, 200, "{body}");
     }
 
     /// A save, as any client may send one.

@@ -5,13 +5,13 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use thirtyfour::WebDriver;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::page::Page;
+use crate::demo_page::DemoPage;
 use crate::site::repository;
 use crate::wait::within;
 
@@ -22,7 +22,7 @@ pub struct Demo {
     url: String,
     token: String,
     folder: PathBuf,
-    page: Page,
+    page: DemoPage,
     _database: TempDir,
 }
 
@@ -61,48 +61,24 @@ impl Demo {
             .spawn()
             .expect("the server starts");
         let url = within("the server's address", address_of(&mut server)).await;
-        let demo = Self { server, url, token, folder, page: Page::new(driver), _database: database };
+        let demo = Self { server, url, token, folder, page: DemoPage::new(driver), _database: database };
         demo.open().await;
         demo
     }
 
     /// The page.
-    pub const fn page(&self) -> &Page {
+    pub const fn page(&self) -> &DemoPage {
         &self.page
     }
 
     /// Opens the page and waits until it is connected and its documents are loaded.
     pub async fn open(&self) {
-        self.page.goto(&self.url).await;
-        self.page.until("document.querySelector('#chip-connection b')?.textContent === 'live'").await;
-        self.saved().await;
+        self.page.load(&self.url).await;
     }
 
     /// Closes the page, but not the window.
     pub async fn close_page(&self) {
         self.page.goto("about:blank").await;
-    }
-
-    /// Waits until the document in view is saved.
-    pub async fn saved(&self) {
-        self.page.until("document.querySelector('#save-state').dataset.state === 'clean'").await;
-    }
-
-    /// The text in the editor in view.
-    pub async fn editor_text(&self) -> String {
-        let lines = "[...document.querySelectorAll('[role=tabpanel]:not([hidden]) .cm-line')].map((line) => line.textContent).join('\\n')";
-        self.page.eval(lines).await.as_str().expect("an editor holds text").to_owned()
-    }
-
-    /// Turns a fault switch on by its label, as a person does.
-    pub async fn press_switch(&self, label: &str) {
-        let press =
-            "const label = [...document.querySelectorAll('.switch label')].find((each) => each.textContent === args);
-            label.click();
-            const input = document.getElementById(label.htmlFor);
-            if (!input.checked) throw new Error('it did not turn on');";
-        self.page.run(press, json!(label)).await;
-        self.page.until("document.querySelector('#faults-count').textContent !== 'none armed'").await;
     }
 
     /// Sets fault switches that have no button.
@@ -132,18 +108,6 @@ impl Demo {
         let told = self.agent(&["read", doc]).await;
         assert_eq!(told.code, 0, "the document can be read");
         told.lines.join("\n")
-    }
-
-    /// A picture of the whole page.
-    pub async fn picture(&self, path: &Path) {
-        let parameters = json!({ "format": "png", "captureBeyondViewport": true });
-        let shot = self.page.cdp("Page.captureScreenshot", parameters).await;
-        // Decoding happens in the browser, which has it at hand.
-        let decode = "return [...Uint8Array.from(atob(args), (character) => character.charCodeAt(0))]";
-        let bytes = self.page.run(decode, shot["data"].clone()).await;
-        let bytes: Vec<u8> =
-            bytes.as_array().into_iter().flatten().filter_map(|byte| byte.as_u64()?.try_into().ok()).collect();
-        tokio::fs::write(path, bytes).await.expect("the picture is written");
     }
 
     /// Ends the server.

@@ -5,6 +5,7 @@ mod b14_order;
 mod b15_one_socket;
 mod b16_refused_for_good;
 mod b17_frame_limit;
+mod demo_page;
 mod hostile_frames;
 mod j02_deadline;
 mod j03_cuts;

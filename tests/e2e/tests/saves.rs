@@ -1,7 +1,7 @@
 //! W1–W3: saves that are lost, that conflict, and that come from a dead instance.
 
 use patchkeep_e2e::page::TestPage;
-use patchkeep_e2e::reference::{Reference, colour_to_color, with_reference};
+use patchkeep_e2e::reference::{colour_to_color, with_reference};
 use serde_json::{Value, json};
 
 const DOC: &str = "notes/welcome";
@@ -18,17 +18,6 @@ async fn own_save(page: &TestPage) -> Value {
         return { tab_id: pk.session.tabId, epoch: pk.session.epoch, incarnation: mark.incarnation,
                  base_seq: mark.baseSeq, patch_ids: mark.patchIds, text: pk.docs.get(args).text };";
     page.run(names, json!(DOC)).await
-}
-
-/// Somebody else's save of this text.
-async fn save_elsewhere(reference: &Reference, text: &str) {
-    let (_, seq) = reference.read(DOC).await;
-    let body = json!({
-        "text": text, "base_seq": seq, "patch_ids": [], "epoch": 1,
-        "tab_id": "0195b2a0-0000-7000-8000-000000000001", "incarnation": "0195b2a0-0000-7000-8000-000000000002",
-    });
-    let (status, body) = reference.put(DOC, &body).await.expect("an answer");
-    assert_eq!(status, 200, "{body}");
 }
 
 #[tokio::test]
@@ -80,7 +69,7 @@ async fn w01_a_save_on_an_old_version_conflicts_and_a_merge_carries_the_patch_ov
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
         reference.patch(DOC, "k", 1, &colour_to_color()).await.expect("an answer");
-        save_elsewhere(reference, &format!("{BEFORE}A line from elsewhere.\n")).await;
+        reference.save_elsewhere(DOC, &format!("{BEFORE}A line from elsewhere.\n")).await;
         page.until("pk.eventsOf('docchanged').length > 0").await;
 
         let conflict = save(page).await;

@@ -32,7 +32,7 @@ async fn play(demo: Demo) {
     say(&format!("colour → color: {}", told.lines.join(" → ")));
     assert_once(&demo, "color").await;
 
-    demo.press_switch("Lose the next acknowledgement").await;
+    demo.page().press_switch("Lose the next acknowledgement").await;
     let told = demo.agent(&["patch", DOC, "--append", &format!("\n{LOST}\n")]).await;
     assert!(told.code == 0 && told.says("(replayed)") && told.says("done · seq "), "{told:?}");
     say(&format!("acknowledgement lost: {}", told.lines.join(" → ")));
@@ -64,7 +64,7 @@ async fn play(demo: Demo) {
     say("every text is there once, in the editor and in the stored document");
 
     let picture = repository().join("target/demo.png");
-    demo.picture(&picture).await;
+    demo.page().picture(&picture).await;
     say("a picture is in target/demo.png");
     demo.stop().await;
 }
@@ -82,8 +82,8 @@ async fn lose_the_tab(demo: &Demo) {
 
 /// Waits until all is saved; then the text is once in the editor and once in the store.
 async fn assert_once(demo: &Demo, text: &str) {
-    demo.saved().await;
-    let counts = (demo.editor_text().await.matches(text).count(), demo.stored(DOC).await.matches(text).count());
+    demo.page().saved().await;
+    let counts = (demo.page().editor_text().await.matches(text).count(), demo.stored(DOC).await.matches(text).count());
     assert_eq!(counts, (1, 1), "{text:?} in the editor and in the store");
 }
 
