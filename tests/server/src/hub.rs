@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use patchkeep_core::frame::{Homed, ServerFrame};
+use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
 use patchkeep_core::ids::{DocId, Incarnation, JournalId, TabId};
 use tokio::sync::mpsc;
 
@@ -135,6 +135,14 @@ impl Hub {
             if principal.workspace == workspace && Some(*tab_id) != but && tab.open.contains_key(doc) {
                 tab.push(Outgoing::Frame(frame.clone()));
             }
+        }
+    }
+
+    /// Another tab took this one's matters over: a socket it still has is refused.
+    pub fn fence(&self, tab_id: TabId) {
+        if let Some(tab) = self.tabs().by_id.remove(&tab_id) {
+            tab.push(Outgoing::Frame(ServerFrame::Reject(RejectCode::StaleEpoch).encode()));
+            tab.push(Outgoing::Close(RejectCode::StaleEpoch.close_code()));
         }
     }
 

@@ -27,6 +27,9 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// the limit is refused and the socket kept.
 const READ_FACTOR: usize = 8;
 
+/// How many heartbeats may stay out before a socket is given up.
+const MISSED_HEARTBEATS: u64 = 3;
+
 /// Who the socket is for.
 #[derive(Deserialize)]
 pub(super) struct Admission {
@@ -126,8 +129,15 @@ async fn next_frame<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>)
 }
 
 async fn read<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, frames: &mut SplitStream<WebSocket>) {
-    while let Some(frame) = next_frame(app, frames).await {
-        let Some(frame) = frame else { continue };
+    // A tab pings with each heartbeat; one that is frozen, asleep or unplugged must not be elected any more (S5).
+    let silence = Duration::from_millis(app.config.heartbeat_ms.saturating_mul(MISSED_HEARTBEATS));
+    loop {
+        let frame = match tokio::time::timeout(silence, next_frame(app, frames)).await {
+            Ok(Some(Some(frame))) => frame,
+            Ok(Some(None)) => continue,
+            Ok(None) => return,
+            Err(_) => return tracing::info!(conn = %session.conn, "no heartbeat"),
+        };
         if let Err(error) = handle(app, boot, session, frame).await {
             // What the frame said is lost like the socket; the tab tells it again with its next hello (R1).
             return tracing::error!(%error, conn = %session.conn, "a frame could not be recorded");

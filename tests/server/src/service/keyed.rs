@@ -10,14 +10,17 @@ use super::diff::unified;
 use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
-    Answer, Attempt, Claim, ClaimFacts, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View, Write,
-    applied, claim, execute, expired, in_flight, outcome_unknown, rejoin, view,
+    Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View,
+    Write, applied, claim, execute, expired, in_flight, outcome_unknown, rejoin, view,
 };
 use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
 use crate::waiters::Waiter;
 
 /// How long a caller waits before it asks about an attempt that is still under way, in ms.
 const ASK_AGAIN_MS: u64 = 1000;
+
+/// How often a tab is elected for one attempt, should they move under its hands.
+const ELECTIONS: usize = 3;
 
 /// A keyed edit of one document.
 #[derive(Clone, Debug)]
@@ -41,6 +44,9 @@ pub(crate) enum Outcome {
 enum Undo {
     Store(StoreError),
     ClaimLost,
+    /// The elected tab said hello, or replaced its content, in a unit of work that shares this one's commit: what is
+    /// known of sockets is behind the database until then.
+    Moved,
 }
 
 impl From<StoreError> for Undo {
@@ -80,19 +86,20 @@ pub(crate) async fn keyed<S: Store>(
 ) -> Result<Outcome, StoreError> {
     let (app2, boot2, attempt) = (app.clone(), boot.clone(), write.attempt.clone());
     let mut next = app.store.transact(move |tx| begin(tx, &app2, &boot2, &attempt)).await?;
-    if let Next::Execute(row) = next {
-        let (app2, boot2) = (app.clone(), boot.clone());
-        let executed = app.store.transact(move |tx| run(tx, &app2, &boot2, &row, &write)).await;
-        next = match executed {
-            Ok(next) => next,
-            Err(Undo::ClaimLost) => Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
+    for _ in 0..ELECTIONS {
+        let Next::Execute(row) = &next else { break };
+        let (app2, boot2, row, write) = (app.clone(), boot.clone(), row.clone(), write.clone());
+        match app.store.transact(move |tx| run(tx, &app2, &boot2, &row, &write)).await {
+            Ok(executed) => next = executed,
+            Err(Undo::Moved) => {}
+            Err(Undo::ClaimLost) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
             Err(Undo::Store(error)) => return Err(error),
-        };
+        }
     }
     match next {
         Next::Tell(told) => Ok(Outcome::Answer(compose(told).await)),
         Next::Wait(waiting) => wait(app, boot, waiting).await,
-        // `run` never asks for another execution.
+        // The claim runs out with its lease, and nothing was done under it.
         Next::Execute(_) => Ok(Outcome::Answer(in_flight(ASK_AGAIN_MS))),
     }
 }
@@ -145,7 +152,10 @@ fn join<S: Store>(
         return look(tx, boot, row, true).map(Next::Tell);
     }
     let row = expired(&row, tx.now()).unwrap_or(row);
+    let owner = tx.tab(plan.recipient.tab_id)?;
     let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
+    // A hello in this same commit has settled what it lists, or asks already.
+    let here = here.filter(|h| owner.is_some_and(|o| o.conn == h.conn));
     let rejoined = rejoin(&row, number, here.as_ref());
     if !tx.update_key(rejoined.row(), guard)? {
         return Ok(Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))));
@@ -178,6 +188,11 @@ fn run<S: Store>(
     let workspace = &row.id.principal.workspace;
     let document = tx.document(workspace, &write.doc)?;
     let elected = boot.hub.elect(&row.id.principal, &write.doc);
+    if let Some(tab) = &elected
+        && !is_current(tx, tab, &write.doc)?
+    {
+        return Err(Undo::Moved);
+    }
     let edit = json::parse(&write.edit).unwrap_or(json::Value::Null);
     let wanted = Write { doc: &write.doc, edit_text: &write.edit, edit: &edit, guarded: write.guarded };
     let facts = ExecuteFacts {
@@ -216,6 +231,13 @@ fn run<S: Store>(
             Ok(Next::Wait(Waiting { id: row.id, patch_id, waiter, until, replayed: false }))
         }
     }
+}
+
+/// Whether the database agrees that this connection and incarnation are the tab's newest.
+fn is_current(tx: &dyn Tx, tab: &Elected, doc: &DocId) -> Result<bool, StoreError> {
+    let owner = tx.tab(tab.tab_id)?;
+    let newest = tx.newest(tab.tab_id, doc)?;
+    Ok(owner.is_some_and(|o| o.conn == tab.conn) && newest.is_some_and(|n| n.incarnation == tab.incarnation))
 }
 
 /// What a row says now.

@@ -65,7 +65,7 @@ pub(crate) async fn hello<S: Store>(
             }
         }
         for dead in &hello.adopted {
-            adopt(tx, &mut say, &session, dead)?;
+            adopt(tx, &boot, &mut say, &session, dead)?;
         }
         welcome(tx, &app2, &boot, &session, conn_id, opened, out);
         say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
@@ -266,7 +266,7 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
 }
 
 /// T5: the dead tab's epoch is raised, and what its adopter may say about its patches is taken.
-fn adopt(tx: &dyn Tx, say: &mut Say, session: &Session, dead: &Adopted) -> Result<(), StoreError> {
+fn adopt(tx: &dyn Tx, boot: &Arc<Boot>, say: &mut Say, session: &Session, dead: &Adopted) -> Result<(), StoreError> {
     let Some(mut owner) = tx.tab(dead.tab_id)? else { return Ok(()) };
     if owner.principal != session.principal || dead.epoch <= owner.epoch || dead.tab_id == session.tab_id {
         tracing::warn!(conn = %session.conn, tab = %dead.tab_id, "an adoption that is not allowed");
@@ -276,6 +276,8 @@ fn adopt(tx: &dyn Tx, say: &mut Say, session: &Session, dead: &Adopted) -> Resul
     // Its sockets no longer count, whoever holds them.
     owner.conn.clone_from(&session.conn);
     tx.put_tab(dead.tab_id, &owner)?;
+    let (hub, tab_id) = (boot.clone(), dead.tab_id);
+    tx.after_commit(Box::new(move || hub.hub.fence(tab_id)));
     let speaker = Speaker { conn: &session.conn, journal_id: session.journal_id, open: None, now: tx.now() };
     for entry in &dead.unconfirmed {
         let row = tx.key_of_patch(entry.patch_id)?.filter(|row| {

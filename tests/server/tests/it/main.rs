@@ -2,6 +2,7 @@
 
 mod agent;
 mod crash;
+mod decisions;
 mod delivery;
 mod edits;
 mod faults;
@@ -9,5 +10,6 @@ mod keys;
 mod resume;
 mod saves;
 mod sockets;
+mod store;
 mod tab;
 mod world;

@@ -264,7 +264,7 @@ async fn t05_an_adopter_says_applied_or_refused_and_nothing_else() {
         (ReportedState::NotSeen, "unknown"),
         (ReportedState::Unknown, "unknown"),
     ] {
-        let out = delivered(Homed::Server).await;
+        let mut out = delivered(Homed::Server).await;
         let heir = Identity::new();
         let mut hello = heir.hello(vec![]);
         let entry =
@@ -275,6 +275,7 @@ async fn t05_an_adopter_says_applied_or_refused_and_nothing_else() {
         socket.welcome().await;
         out.world.until_state("k", row).await;
         // The dead tab's own context is fenced from here on.
+        assert_eq!(out.first.socket.closed().await, Some(4400));
         let saved = out.first.save(&out.world, 1, "zombie", &[]).await;
         assert_eq!(saved.code(), "save_fenced");
     }

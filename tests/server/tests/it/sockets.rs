@@ -108,6 +108,15 @@ async fn b17_no_frame_over_the_limit_is_sent() {
 }
 
 #[tokio::test]
+async fn a_silent_socket_is_given_up() {
+    let world = World::with(|c| c.heartbeat_ms = 50).await;
+    let mut tab = Tab::open(&world).await;
+    tab.socket.quiet().await;
+    assert_eq!(tab.socket.closed().await, None);
+    assert_eq!(world.send(&Edit::append("k", "x")).await.body["seq"], json!(2), "it is written directly");
+}
+
+#[tokio::test]
 async fn one_socket_per_tab() {
     let world = World::new().await;
     let mut old = Tab::open(&world).await;
