@@ -2,7 +2,7 @@
 //!
 //! A key is minted once per invocation. Before the first attempt the server is asked what it can do; only where it
 //! lists `idempotency_keys` is an ambiguous answer followed by a retry, exactly one, with the same key (K4). What the
-//! answers mean is the core's reading of K5, what is done next the pure [`policy`].
+//! answers mean is the core's reading of K5, what is done next the pure `policy` module.
 
 mod args;
 mod client;
