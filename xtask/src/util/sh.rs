@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, bail};
@@ -121,11 +121,6 @@ impl Cmd {
     }
 }
 
-/// Ends xtask with the exit code of a child; a child that a signal ended counts as 1.
-pub fn exit_like(status: ExitStatus) -> ! {
-    std::process::exit(status.code().unwrap_or(1))
-}
-
 /// An error unless the child succeeded.
 pub fn check(line: &str, status: ExitStatus) -> Result<()> {
     if !status.success() {
@@ -137,13 +132,6 @@ pub fn check(line: &str, status: ExitStatus) -> Result<()> {
 /// A cargo call for native code, in the root of the work tree.
 pub fn cargo(args: &[&str]) -> Cmd {
     Cmd::new("cargo").args(args).dir(super::paths::root())
-}
-
-/// PATH with `dir` in front.
-pub fn path_with(dir: &Path) -> OsString {
-    let old = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = std::iter::once(PathBuf::from(dir)).chain(std::env::split_paths(&old));
-    std::env::join_paths(dirs).unwrap_or(old)
 }
 
 /// What `cargo run` added to the environment of xtask and no child should see: with them a nested cargo would take
