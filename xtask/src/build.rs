@@ -7,11 +7,13 @@
 //! Each step but cargo's, which knows by itself, is passed over if nothing it reads has changed.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Context, Result};
 
 use crate::tools::{bindgen, node, wasm_opt, wasm_target};
 use crate::util::files;
+use crate::util::lock::Lock;
 use crate::util::paths::{self, at};
 use crate::util::sh::say;
 use crate::util::stamp::Step;
@@ -22,30 +24,31 @@ const PROFILE: &str = "wasm";
 
 /// Builds everything a browser needs.
 pub fn all() -> Result<()> {
-    package()?;
+    let _alone = Lock::take("build")?;
+    bindings()?;
+    package_code()?;
     page()
 }
 
 /// Builds `pkg/`: the module, its bindings, the TypeScript.
 pub fn package() -> Result<()> {
+    let _alone = Lock::take("build")?;
     bindings()?;
+    package_code()
+}
+
+/// Compiles the TypeScript of `pkg/`.
+fn package_code() -> Result<()> {
     let package = at("pkg");
     node::install_dependencies(&package)?;
-    Step::new("pkg")
-        .input(&package.join("src"))?
-        .input(&package.join("package.json"))?
-        .input(&package.join("package-lock.json"))?
-        .input(&package.join("tsconfig.json"))?
-        .input(&package.join("wasm"))?
-        .output(&package.join("dist"))
-        .run(|| {
-            say("compiling pkg/");
-            node::run_script(&package, "build").run()
-        })
+    inputs(Step::new("pkg").input(&package.join("wasm"))?, &package)?.output(&package.join("dist/index.js")).run(|| {
+        say("compiling pkg/");
+        node::run_script(&package, "build").run()
+    })
 }
 
 /// Compiles the module and makes its bindings in `pkg/wasm/`.
-pub fn bindings() -> Result<()> {
+fn bindings() -> Result<()> {
     let toolchain = wasm_target::ensure()?;
     toolchain.cargo("build").args(["--quiet", "--profile", PROFILE, "--package", "patchkeep-wasm"]).run()?;
     let compiled = paths::wasm_target().join(wasm_target::TARGET).join(PROFILE).join(format!("{MODULE}.wasm"));
@@ -76,15 +79,23 @@ pub fn bindings() -> Result<()> {
 fn page() -> Result<()> {
     let page = at("www");
     node::install_dependencies(&page)?;
-    let mut step = Step::new("www").input(&at("pkg/dist"))?.input(&at("pkg/wasm"))?;
-    for entry in fs::read_dir(&page).with_context(|| format!("cannot list {}", page.display()))? {
-        let path = entry?.path();
-        if !path.ends_with("dist") && !path.ends_with("node_modules") {
-            step = step.input(&path)?;
-        }
-    }
-    step.output(&page.join("dist/index.html")).run(|| {
+    let step = Step::new("www").input(&at("pkg/dist"))?.input(&at("pkg/wasm"))?;
+    inputs(step, &page)?.output(&page.join("dist/index.html")).run(|| {
         say("building www/");
         node::run_script(&page, "build").run()
     })
+}
+
+/// Everything in a package's folder that a person wrote: all but what is built or installed there, and its tests.
+fn inputs(mut step: Step, package: &Path) -> Result<Step> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(package).with_context(|| format!("cannot list {}", package.display()))? {
+        entries.push(entry?.path());
+    }
+    entries.sort();
+    let other = ["dist", "wasm", "node_modules", "test", "fixtures"].map(|name| package.join(name));
+    for entry in entries.iter().filter(|entry| !other.contains(entry)) {
+        step = step.text(&paths::short(entry)).input(entry)?;
+    }
+    Ok(step)
 }

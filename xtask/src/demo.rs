@@ -108,7 +108,7 @@ fn start(port: u16) -> Result<Child> {
         .arg(at("target/demo.sqlite"))
         .arg("--www")
         .arg(page)
-        .env("PATCHKEEP_TOKEN", format!("{}={PRINCIPAL}", state::token()?))
+        .env("PATCHKEEP_SERVER_TOKENS", format!("{}={PRINCIPAL}", state::token()?))
         .spawn()
 }
 

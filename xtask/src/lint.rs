@@ -25,8 +25,8 @@ pub fn run() -> Result<()> {
         ("clippy", cargo(&["clippy", "--workspace"]).args(not_native).args(strict)),
         ("clippy for wasm32", toolchain.clippy().args(browser_crates).args(strict)),
         ("documentation", cargo(&documented).env("RUSTDOCFLAGS", "--deny warnings")),
-        ("types of pkg", node::run_script(&at("pkg"), "typecheck")),
-        ("types of www", node::run_script(&at("www"), "typecheck")),
+        ("types of pkg", node::run_script(&at("pkg"), "lint")),
+        ("types of www", node::run_script(&at("www"), "check")),
     ];
     let mut failed = Vec::new();
     for (name, check) in checks {

@@ -20,7 +20,7 @@ use summary::Summary;
 pub enum Part {
     /// The core and its vectors, the reference server, xtask: no browser
     Native,
-    /// src/web in headless Chromium
+    /// src/web and src/wasm in headless Chromium
     Browser,
     /// The TypeScript of the npm package
     Pkg,
@@ -82,7 +82,7 @@ fn browser(summary: &mut Summary) -> Result<()> {
     let runner = bindgen::test_runner()?;
     let suite = toolchain
         .cargo("test")
-        .args(["--package", "patchkeep-web", "--lib", "--tests"])
+        .args(["--package", "patchkeep-web", "--package", "patchkeep-wasm", "--tests"])
         .env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUNNER", runner)
         .env("WASM_BINDGEN_TEST_ONLY_WEB", "1")
         .env("WASM_BINDGEN_TEST_WEBDRIVER_JSON", browser.capabilities()?);
