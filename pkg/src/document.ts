@@ -1,6 +1,6 @@
 /** One open document: marks, saves, and its content's lineages. */
 
-import type { EngineSession } from "./engine.js";
+import type { EngineDocument, EngineMark, EngineSession } from "./engine.js";
 import { invalid, PatchkeepError } from "./errors.js";
 import { isWellFormed } from "./text.js";
 import type {
@@ -39,26 +39,31 @@ export class Mark {
   readonly patchIds: readonly PatchId[];
   /** Patches of which nobody can tell whether the text holds them; a save names them apart. */
   readonly inDoubt: readonly PatchId[];
-  readonly #wire: string;
+  readonly #mark: EngineMark;
 
   /** @internal */
-  constructor(doc: string, incarnation: Incarnation, wire: string) {
+  constructor(doc: string, incarnation: Incarnation, mark: EngineMark) {
     this.doc = doc;
     this.incarnation = incarnation;
-    this.#wire = wire;
-    const { baseSeq, patchIds, inDoubt } = readMark(wire);
+    this.#mark = mark;
+    const { baseSeq, patchIds, inDoubt } = readMark(mark.text());
     this.baseSeq = baseSeq;
     this.patchIds = Object.freeze(patchIds);
     this.inDoubt = Object.freeze(inDoubt);
     Object.freeze(this);
   }
 
-  /** @internal Its form in the engine; throws for anything that is no mark of this document. */
-  static wire(mark: unknown, doc: string): string {
-    if (typeof mark === "object" && mark !== null && #wire in mark && mark.doc === doc) {
-      return mark.#wire;
+  /** @internal The engine's own; throws for anything that is no mark of this document. */
+  static engine(mark: unknown, doc: string): EngineMark {
+    if (typeof mark === "object" && mark !== null && #mark in mark && mark.doc === doc) {
+      return mark.#mark;
     }
     throw invalid("mark");
+  }
+
+  /** @internal Whether both were taken of the same text. */
+  static same(one: Mark, other: Mark): boolean {
+    return one.incarnation === other.incarnation && one.#mark.text() === other.#mark.text();
   }
 }
 
@@ -67,6 +72,7 @@ export class PatchkeepDocument {
   readonly id: string;
   readonly #owner: DocumentOwner;
   readonly #options: OpenDocumentOptions;
+  readonly #engine: EngineDocument;
   #homed: "server" | "elsewhere";
   #incarnation: Incarnation;
   #baseSeq: number;
@@ -79,7 +85,7 @@ export class PatchkeepDocument {
     this.#options = options;
     this.#homed = options.homed ?? "elsewhere";
     this.#baseSeq = options.baseSeq;
-    this.#incarnation = owner.call((engine) =>
+    this.#engine = owner.call((engine) =>
       engine.openDocument(
         id,
         options.baseSeq,
@@ -88,8 +94,8 @@ export class PatchkeepDocument {
         options.reconcile !== undefined,
         options.marksInDocument ?? false,
       ),
-    ) as Incarnation;
-    owner.begun(id, this.#incarnation);
+    );
+    this.#incarnation = this.#begin();
   }
 
   /** The lineage of the open content. */
@@ -100,7 +106,7 @@ export class PatchkeepDocument {
   /** The stored version that the open content is based on; a confirmed save raises it. */
   get baseSeq(): number {
     try {
-      this.#baseSeq = this.#owner.call((engine) => engine.baseSeq(this.id)) ?? this.#baseSeq;
+      this.#baseSeq = this.#call((engine) => engine.baseSeq()) ?? this.#baseSeq;
     } catch {
       // The session has ended: what was known last is what there is.
     }
@@ -109,20 +115,20 @@ export class PatchkeepDocument {
 
   /** Takes a mark, now. Throws `handler_running` while a handler of this document has not settled. */
   mark(): Mark {
-    const wire = this.#owner.call((engine) => engine.mark(this.id, this.#incarnation));
-    return new Mark(this.id, this.#incarnation, wire);
+    return this.#call((engine) => new Mark(this.id, this.#incarnation, engine.mark()));
   }
 
   /** A local store will bring back, with the document, what the mark names. */
   kept(mark: Mark): void {
-    const wire = Mark.wire(mark, this.id);
-    this.#owner.call((engine) => engine.kept(this.id, mark.incarnation, wire));
+    const own = Mark.engine(mark, this.id);
+    this.#call((engine) => engine.kept(own));
   }
 
   /** The server has confirmed, as version `seq`, a save that the host made by itself of a snapshot taken with the mark. */
   persisted(mark: Mark, { seq }: { readonly seq: number }): void {
-    const wire = Mark.wire(mark, this.id);
-    this.#owner.call((engine) => engine.flushed(this.id, mark.incarnation, wire, checkSeq(seq, "seq")));
+    const own = Mark.engine(mark, this.id);
+    const checked = checkSeq(seq, "seq");
+    this.#call((engine) => engine.flushed(own, checked));
   }
 
   /**
@@ -151,10 +157,8 @@ export class PatchkeepDocument {
       throw new PatchkeepError("invalid_argument", "http.headers", { cause });
     }
     const { mark, text } = await this.#snapshot(getText);
-    const outcome = this.#owner.call((engine) =>
-      engine.save(this.id, mark.incarnation, Mark.wire(mark, this.id), text, http.baseUrl, headers),
-    );
-    return readSaveOutcome(await outcome);
+    const own = Mark.engine(mark, this.id);
+    return readSaveOutcome(await this.#call((engine) => engine.save(own, text, http.baseUrl, headers)));
   }
 
   /** Mark and text of one moment. The text is taken again where taking it made a patch come in. */
@@ -166,7 +170,7 @@ export class PatchkeepDocument {
         if (typeof text !== "string" || !isWellFormed(text)) {
           throw invalid("getText");
         }
-        if (Mark.wire(this.mark(), this.id) === Mark.wire(mark, this.id)) {
+        if (Mark.same(this.mark(), mark)) {
           return { mark, text };
         }
       } catch (error) {
@@ -189,9 +193,8 @@ export class PatchkeepDocument {
       throw invalid("carried");
     }
     this.#homed = checkHomed(options.homed) ?? this.#homed;
-    this.#incarnation = this.#owner.call((engine) =>
+    this.#call((engine) =>
       engine.replaceContent(
-        this.id,
         baseSeq,
         this.#homed === "server",
         options.restored ?? false,
@@ -199,9 +202,9 @@ export class PatchkeepDocument {
         this.#options.marksInDocument ?? false,
         carried.join(" "),
       ),
-    ) as Incarnation;
+    );
     this.#baseSeq = baseSeq;
-    this.#owner.begun(this.id, this.#incarnation);
+    this.#incarnation = this.#begin();
     return this.#incarnation;
   }
 
@@ -209,12 +212,22 @@ export class PatchkeepDocument {
   close(): void {
     this.#owner.closed(this);
     try {
-      this.#owner.call((engine) => engine.closeDocument(this.id, this.#incarnation));
+      this.#call((engine) => engine.close());
     } catch (error) {
       if (!(error instanceof PatchkeepError && CLOSED_ALREADY.has(error.code))) {
         throw error;
       }
     }
+  }
+
+  #begin(): Incarnation {
+    const incarnation = this.#call((engine) => engine.incarnation()) as Incarnation;
+    this.#owner.begun(this.id, incarnation);
+    return incarnation;
+  }
+
+  #call<T>(use: (engine: EngineDocument) => T): T {
+    return this.#owner.call(() => use(this.#engine));
   }
 
   /** @internal */

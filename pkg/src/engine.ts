@@ -10,7 +10,6 @@ export interface EngineSession {
   info(): string;
   /** An array of records. */
   records(): string;
-  /** Returns the incarnation. */
   openDocument(
     doc: string,
     baseSeq: number,
@@ -18,34 +17,7 @@ export interface EngineSession {
     restored: boolean,
     reconciles: boolean,
     marksInDocument: boolean,
-  ): string;
-  /** Returns the new incarnation. `carried`: patch ids, joined by spaces. */
-  replaceContent(
-    doc: string,
-    baseSeq: number,
-    homedAtServer: boolean,
-    restored: boolean,
-    reconciles: boolean,
-    marksInDocument: boolean,
-    carried: string,
-  ): string;
-  closeDocument(doc: string, incarnation: string): void;
-  /** The stored version that the open content is based on. */
-  baseSeq(doc: string): number | undefined;
-  /** Returns `base_seq`, the patch ids, `?` and the ids in doubt, joined by spaces. */
-  mark(doc: string, incarnation: string): string;
-  /** `mark`: as {@link EngineSession.mark} returned it. */
-  kept(doc: string, incarnation: string, mark: string): void;
-  flushed(doc: string, incarnation: string, mark: string, seq: number): void;
-  /** Saves; resolves to the outcome. Rejects only where nothing was sent. */
-  save(
-    doc: string,
-    incarnation: string,
-    mark: string,
-    text: string,
-    baseUrl: string,
-    headers: Headers,
-  ): Promise<string>;
+  ): EngineDocument;
   /** What a handler did; the text is the result, or the refusal's reason, or what was thrown. */
   handlerAnswered(call: number, answer: HandlerAnswer, text?: string, detail?: string): void;
   reconcileAnswered(call: number, answer: ReconcileAnswerCode): void;
@@ -53,6 +25,34 @@ export interface EngineSession {
   reconnect(): void;
   /** Closes the session; resolves once what was to be written is written and its identity handed over. */
   close(): Promise<void>;
+}
+
+/** One open document in the module. */
+export interface EngineDocument {
+  incarnation(): string;
+  /** The stored version that the open content is based on. */
+  baseSeq(): number | undefined;
+  /** Begins a new incarnation. `carried`: patch ids, joined by spaces. */
+  replaceContent(
+    baseSeq: number,
+    homedAtServer: boolean,
+    restored: boolean,
+    reconciles: boolean,
+    marksInDocument: boolean,
+    carried: string,
+  ): void;
+  close(): void;
+  mark(): EngineMark;
+  kept(mark: EngineMark): void;
+  flushed(mark: EngineMark, seq: number): void;
+  /** Saves; resolves to the outcome. Throws where nothing was sent. */
+  save(mark: EngineMark, text: string, baseUrl: string, headers: Headers): Promise<string>;
+}
+
+/** A mark in the module. */
+export interface EngineMark {
+  /** Its `base_seq`, its patch ids, `?` and the ids in doubt, joined by spaces. */
+  text(): string;
 }
 
 /** What the module asks of this side. None of these throws. */

@@ -1,7 +1,6 @@
 //! A store that lives as long as this context: where there is no other, or the host wants none.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 
 use patchkeep_core::ids::{JournalId, TabId};
 use patchkeep_core::storage::{RecordKey, StorageFault, Transaction, TransactionOutcome, Write};
@@ -15,8 +14,15 @@ pub struct MemoryStore(RefCell<Contents>);
 #[derive(Debug, Default)]
 struct Contents {
     journal_id: Option<JournalId>,
-    epochs: BTreeMap<TabId, u64>,
-    records: BTreeMap<(TabId, RecordKey), String>,
+    tabs: Vec<Tab>,
+}
+
+/// One tab's journal. Lists are searched: one tab, and the records of one page load, is all there is in a page.
+#[derive(Debug)]
+struct Tab {
+    id: TabId,
+    epoch: u64,
+    records: Vec<(RecordKey, String)>,
 }
 
 impl Store for MemoryStore {
@@ -31,7 +37,7 @@ impl Store for MemoryStore {
     }
 
     fn read_epoch(&self, tab_id: TabId, done: Done<Result<u64, StorageFault>>) {
-        let epoch = self.0.borrow().epoch(tab_id);
+        let epoch = self.0.borrow_mut().tab(tab_id).epoch;
         done(Ok(epoch));
     }
 
@@ -42,33 +48,44 @@ impl Store for MemoryStore {
 
 impl Contents {
     fn claim(&mut self, claim: Claim) -> Claimed {
-        let epoch = self.epoch(claim.tab_id).max(claim.above) + 1;
-        self.epochs.insert(claim.tab_id, epoch);
         let journal_id = *self.journal_id.get_or_insert(claim.fresh_journal_id);
-        let own = self.records.iter().filter(|((tab_id, _), _)| *tab_id == claim.tab_id);
-        Claimed { epoch, journal_id, records: own.map(|(_, text)| text.clone()).collect(), strict: false }
+        let tab = self.tab(claim.tab_id);
+        tab.epoch = tab.epoch.max(claim.above) + 1;
+        let records = tab.records.iter().map(|(_, text)| text.clone()).collect();
+        Claimed { epoch: tab.epoch, journal_id, records, strict: false }
     }
 
     fn transact(&mut self, transaction: Transaction) -> TransactionOutcome {
-        let Transaction { tab_id, epoch, writes, .. } = transaction;
-        if self.epoch(tab_id) > epoch {
+        let tab = self.tab(transaction.tab_id);
+        if tab.epoch > transaction.epoch {
             return TransactionOutcome::Fenced;
         }
-        for write in writes {
+        let mut renamed = None;
+        for write in transaction.writes {
             match write {
                 Write::Put { key, record } => {
-                    self.records.insert((tab_id, key), record);
+                    tab.remove(&key);
+                    tab.records.push((key, record));
                 }
-                Write::Remove(key) => {
-                    self.records.remove(&(tab_id, key));
-                }
-                Write::JournalId(id) => self.journal_id = Some(id),
+                Write::Remove(key) => tab.remove(&key),
+                Write::JournalId(id) => renamed = Some(id),
             }
         }
+        self.journal_id = renamed.or(self.journal_id);
         TransactionOutcome::Durable { strict: false }
     }
 
-    fn epoch(&self, tab_id: TabId) -> u64 {
-        self.epochs.get(&tab_id).copied().unwrap_or(0)
+    fn tab(&mut self, id: TabId) -> &mut Tab {
+        let at = self.tabs.iter().position(|tab| tab.id == id).unwrap_or_else(|| {
+            self.tabs.push(Tab { id, epoch: 0, records: Vec::new() });
+            self.tabs.len() - 1
+        });
+        &mut self.tabs[at]
+    }
+}
+
+impl Tab {
+    fn remove(&mut self, key: &RecordKey) {
+        self.records.retain(|(own, _)| own != key);
     }
 }

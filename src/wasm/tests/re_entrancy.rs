@@ -9,8 +9,8 @@ async fn b39_a_handler_reads_marks_and_opens() {
     let tab = Tab::live(
         "host.during = (call) => {
            host.seen = [JSON.parse(host.engine.info()).status, JSON.parse(host.engine.records()).length,
-                        host.engine.stillWanted(call), host.engine.baseSeq('d')];
-           try { host.engine.mark('d', host.incarnation); } catch (code) { host.seen.push(code); }
+                        host.engine.stillWanted(call), host.doc.baseSeq()];
+           try { host.doc.mark(); } catch (code) { host.seen.push(code); }
            host.engine.openDocument('other', 5, false, false, false, false);
            host.engine.reconnect();
          }",
@@ -38,7 +38,7 @@ async fn b39_a_handler_that_answers_at_once_is_acknowledged_in_the_same_task() {
 
 #[wasm_bindgen_test]
 async fn b39_a_handler_closes_its_own_document() {
-    let tab = Tab::live("host.during = () => host.engine.closeDocument('d', host.incarnation)").await;
+    let tab = Tab::live("host.during = () => host.doc.close()").await;
     tab.patch(1, "x", false).await;
     assert_eq!(tab.answers().await, ["start", "unknown"], "one answer: its content is gone with the document");
     tab.assert_calm().await;
@@ -49,7 +49,7 @@ async fn b39_a_handler_closes_its_own_document() {
 async fn b39_a_handler_replaces_its_own_content() {
     let tab = Tab::live(
         "host.during = () => {
-           host.incarnation = host.engine.replaceContent('d', 2, false, false, false, false, '');
+           host.doc.replaceContent(2, false, false, false, false, '');
          }",
     )
     .await;
@@ -78,9 +78,9 @@ async fn b39_a_listener_opens_and_closes_documents() {
          host.onNotice = (kind) => {
            if (kind !== 'record' || left === 0) return;
            left -= 1;
-           const incarnation = host.engine.openDocument('other' + left, 0, false, false, false, false);
+           const other = host.engine.openDocument('other' + left, 0, false, false, false, false);
            host.engine.records(); host.engine.info();
-           host.engine.closeDocument('other' + left, incarnation);
+           other.close();
          }",
     )
     .await;

@@ -57,7 +57,7 @@ impl Tab {
     pub async fn live(script: &str) -> Self {
         let tab = Self::open("memory", script).await;
         tab.welcome().await;
-        tab.run("host.incarnation = host.engine.openDocument('d', 1, false, false, false, false)").await;
+        tab.run("host.doc = host.engine.openDocument('d', 1, false, false, false, false)").await;
         tab
     }
 
@@ -115,7 +115,7 @@ impl Tab {
         let info = self.run("return host.engine.info()").await.as_string().expect("a text");
         let info = json::parse(&info).expect("JSON");
         let journal_id = info.field("journal_id").and_then(|id| id.as_str()?.parse().ok()).expect("a journal id");
-        let incarnation = self.run("return host.incarnation").await.as_string().expect("the document is open");
+        let incarnation = self.run("return host.doc.incarnation()").await.as_string().expect("the document is open");
         let doc = DocId::new("d").expect("an id");
         let mut body = String::from("{\"kind\":\"text.append\",\"text\":");
         json::write_string(&mut body, text);
