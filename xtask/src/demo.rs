@@ -92,6 +92,8 @@ pub fn serve(port: u16, instructions: bool) -> Result<()> {
 pub fn check_by_script() -> Result<()> {
     let browser = browser::ensure()?;
     build::all()?;
+    // It starts both programs of this package from the folder it lies in itself.
+    cargo(&["build", "--quiet", "--package", "patchkeep-server"]).run()?;
     browser.tell(cargo(&["run", "--quiet", "--package", "patchkeep-e2e", "--bin", "demo-check"])).run()
 }
 

@@ -6,19 +6,21 @@ addEventListener("unhandledrejection", (event) => pkErrors.push(`unhandled: ${St
 // Every socket that was ever made, and whether another was alive when it was made.
 globalThis.pkSockets = [];
 globalThis.pkSocketsAtOnce = 0;
-// Every frame, for a person who reads a failure.
+// Every frame and its time, for a person who reads a failure, and for measuring.
 globalThis.pkFrames = [];
 globalThis.pkPlainWebSocket = WebSocket;
+const noteFrame = (way, data) => pkFrames.push({ at: performance.now(), way, data: typeof data === "string" ? data : "binary" });
 globalThis.WebSocket = class extends WebSocket {
   constructor(...args) {
     super(...args);
     pkSockets.push(this);
-    this.addEventListener("message", ({ data }) => pkFrames.push(`< ${typeof data === "string" ? data : "binary"}`));
+    // The first listener: the time is that of the frame's arrival, before the package has seen it.
+    this.addEventListener("message", ({ data }) => noteFrame("<", data));
     pkSocketsAtOnce = Math.max(pkSocketsAtOnce, pkSockets.filter(({ readyState }) => readyState <= WebSocket.OPEN).length);
   }
 
   send(data) {
-    pkFrames.push(`> ${typeof data === "string" ? data : "binary"}`);
+    noteFrame(">", data);
     super.send(data);
   }
 };

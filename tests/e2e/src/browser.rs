@@ -9,7 +9,7 @@ use thirtyfour::{Capabilities, WebDriver};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::wait::within;
+use crate::wait::{PATIENCE, within};
 
 /// A running browser. [`Browser::quit`] ends it; dropping it ends at least the driver.
 #[derive(Debug)]
@@ -39,6 +39,7 @@ impl Browser {
         let driver = within("a browser", WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities))
             .await
             .expect("chromedriver starts Chromium");
+        driver.set_script_timeout(PATIENCE).await.expect("chromedriver takes a timeout");
         Self { driver, process, _profile: profile }
     }
 

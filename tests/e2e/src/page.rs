@@ -214,7 +214,8 @@ impl TestPage {
             Ok(value) => value,
             Err(panic) => {
                 let told = AssertUnwindSafe(
-                    self.page.eval("globalThis.pkFrames.slice(-40).map((frame) => frame.slice(0, 600))"),
+                    self.page
+                        .eval("globalThis.pkFrames.slice(-40).map(({ way, data }) => `${way} ${data.slice(0, 600)}`)"),
                 );
                 for frame in told.catch_unwind().await.iter().filter_map(Value::as_array).flatten() {
                     eprintln!("{}", frame.as_str().unwrap_or_default());

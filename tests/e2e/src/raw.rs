@@ -31,6 +31,8 @@ impl RawServer {
         let (sender, incoming) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
+                // A small frame must not wait for the acknowledgement of the one before.
+                stream.set_nodelay(true).expect("a TCP socket can be told not to gather");
                 if sender.send(Knock { stream }).is_err() {
                     return;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 /// How long anything may take before it counts as not happening at all. Generous: it bounds failures, not runs.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How often a condition that cannot be awaited is looked at.
 const LOOK: Duration = Duration::from_millis(15);
