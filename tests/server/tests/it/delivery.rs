@@ -266,19 +266,23 @@ async fn r05_a_forged_acknowledgement_counts_for_nothing() {
 #[tokio::test]
 async fn r05_an_older_socket_of_the_tab_no_longer_counts() {
     let world = World::new().await;
-    let mut tab = Tab::open(&world).await;
+    let mut old = Tab::open(&world).await;
     let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    // A fenced context still holds the old socket, and speaks on it while the new one says hello.
-    let next = tab.who.reloaded();
+    let patch = old.socket.patch().await;
+    // What goes out is slow from here on, so that the older socket can still be heard while the new one says hello.
+    world.server.faults().delay_ms(500);
+    old.socket.send(&TabFrame::Ping { t: 1 }).await;
+    let next = old.who.reloaded();
     let mut new = Socket::connect(&world, next.token).await;
     let open = crate::tab::listed(elsewhere("d1", incarnation()), &patch, ReportedState::Unknown);
     new.send(&TabFrame::Hello(next.hello(vec![open]))).await;
+    world.until_state("k", "unknown").await;
+    old.socket.ack(&patch, false).await;
+    assert_eq!(old.socket.closed().await, Some(1000), "the older socket is closed");
+    assert_eq!(world.state("k"), "unknown");
+    assert_eq!(sending.await.unwrap().unwrap().code(), "patch_outcome_unknown");
     new.welcome().await;
     new.confirmed(patch.patch_id, ConfirmedAs::Unknown).await;
-    assert_eq!(tab.socket.closed().await, Some(1000), "the older socket is closed");
-    assert_eq!(sending.await.unwrap().unwrap().code(), "patch_outcome_unknown");
-    assert_eq!(world.state("k"), "unknown");
 }
 
 #[tokio::test]

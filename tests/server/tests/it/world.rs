@@ -13,6 +13,9 @@ use tempfile::TempDir;
 /// How long anything may take that is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Far longer than [`PATIENCE`]: whoever waits is woken, or the test fails.
+pub const PATCH_TIMEOUT_MS: u64 = 600_000;
+
 pub const TOKEN: &str = "token-of-user";
 pub const OTHER_TOKEN: &str = "token-of-other";
 pub const STRANGER_TOKEN: &str = "token-of-stranger";
@@ -118,6 +121,7 @@ impl World {
         ];
         config.seed = vec![("d1".into(), "a\n".into()), ("d2".into(), "b\n".into())];
         config.faults = true;
+        config.patch_timeout_ms = PATCH_TIMEOUT_MS;
         let (clock, shift) = (config.clock.clone(), ahead.clone());
         config.clock = Arc::new(move || clock() + shift.load(Ordering::SeqCst));
         change(&mut config);
