@@ -7,7 +7,7 @@ import { apply, PATCH_USER_EVENT } from "../dist/codemirror.js";
 import { isRefusal } from "../dist/errors.js";
 
 function editor(doc, { cursor = 0, extensions = [] } = {}) {
-  return {
+  const view = {
     state: EditorState.create({ doc, selection: { anchor: cursor }, extensions: [history(), extensions] }),
     seen: [],
     dispatch(transaction) {
@@ -19,6 +19,8 @@ function editor(doc, { cursor = 0, extensions = [] } = {}) {
       return this.state.doc.toString();
     },
   };
+  view.dispatch = view.dispatch.bind(view);
+  return view;
 }
 
 const patch = (body) => ({ body });
