@@ -14,11 +14,10 @@ impl Summary {
     /// Looks at one line a runner printed.
     pub fn see(&mut self, line: &str) {
         let line = plain(line);
-        let line = line.trim();
-        if let Some((passed, failed)) = counts(line) {
+        if let Some((passed, failed)) = counts(&line) {
             self.passed += passed;
             self.failed += failed;
-            self.lines.push(line.to_owned());
+            self.lines.push(line.trim().to_owned());
         }
     }
 
@@ -49,9 +48,11 @@ impl fmt::Display for Summary {
 }
 
 /// What a closing line counts, as (passed, failed); nothing if the line is none.
+///
+/// Only nextest indents its own, and it indents further what a failed test printed: a closing line there is not ours.
 fn counts(line: &str) -> Option<(u64, u64)> {
-    // nextest: `Summary [   1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 2 skipped`
-    if let Some((_, rest)) = line.strip_prefix("Summary [").and_then(|rest| rest.split_once("run:")) {
+    // nextest: `     Summary [   1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 2 skipped`
+    if let Some((_, rest)) = line.trim_start().strip_prefix("Summary [").and_then(|rest| rest.split_once("run:")) {
         let all = |word| number_before(rest, word).unwrap_or(0);
         return Some((all("passed"), all("failed") + all("timed") + all("exec")));
     }
@@ -117,13 +118,15 @@ mod tests {
             ("93 passed, 2 failed", Some((93, 2))),
             ("ℹ pass 3", Some((3, 0))),
             ("# fail 1", Some((0, 1))),
+            ("    test result: FAILED. 0 passed; 1 failed; 0 ignored; 0 measured; 113 filtered out", None),
+            ("    93 passed, 2 failed", None),
             ("it said 93 passed, 2 failed", None),
             ("test journal::passed ... ok", None),
             ("# pass the salt", None),
             ("", None),
         ];
         for (line, counted) in cases {
-            assert_eq!(counts(plain(line).trim()), counted, "{line}");
+            assert_eq!(counts(&plain(line)), counted, "{line}");
         }
     }
 

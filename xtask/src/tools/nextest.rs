@@ -4,13 +4,13 @@
 use super::{Finding, Found};
 use crate::util::sh::{Cmd, cargo, say};
 
-/// The start of a call that runs tests; package options may follow.
+/// The start of a call that runs all tests, also after one failed; package options may follow.
 pub fn run() -> Cmd {
     if is_here() {
-        return cargo(&["nextest", "run"]);
+        return cargo(&["nextest", "run", "--no-fail-fast"]);
     }
     say("cargo-nextest is not installed: using cargo test");
-    cargo(&["test", "--all-targets"])
+    cargo(&["test", "--no-fail-fast", "--all-targets"])
 }
 
 fn is_here() -> bool {
