@@ -65,6 +65,22 @@ impl DemoPage {
         content.send_keys(text).await.expect("it takes keys");
     }
 
+    /// Saves do not leave the page from here on.
+    pub async fn hold_saves(&self) {
+        let hold = "const plain = globalThis.fetch;
+            const released = new Promise((done) => (globalThis.releaseSaves = () => (globalThis.fetch = plain, done())));
+            globalThis.fetch = async (request, init) => {
+              if ((init?.method ?? request.method) === 'PUT') await released;
+              return plain(request, init);
+            };";
+        self.run(hold, json!({})).await;
+    }
+
+    /// Those that were held leave now.
+    pub async fn release_saves(&self) {
+        self.run("releaseSaves()", json!({})).await;
+    }
+
     /// Presses the button with this label.
     pub async fn press(&self, label: &str) {
         let press = "const all = [...document.querySelectorAll('button')];
