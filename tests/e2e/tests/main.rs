@@ -9,6 +9,7 @@ mod demo_page;
 mod hostile_frames;
 mod j02_deadline;
 mod j03_cuts;
+mod j04_fence;
 mod j05_identity_of_a_patch;
 mod j09_documents;
 mod restart;
