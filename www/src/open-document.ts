@@ -20,8 +20,11 @@ export interface DocumentContext {
   readonly changed: (doc: string) => void;
 }
 
-/** A save whose answer never came: the server may hold exactly this. */
-interface LostSave {
+/** How many saves without an answer are remembered. */
+const MOST_LOST = 20;
+
+/** A save, as it left; where its answer never came, the server may hold exactly this. */
+interface SentSave {
   readonly text: string;
   readonly patchIds: readonly PatchId[];
 }
@@ -34,7 +37,8 @@ export class OpenDocument {
   readonly #loop: SaveLoop;
   #handle: PatchkeepDocument | undefined;
   #stored: StoredDocument = { text: "", seq: 0 };
-  #lost: LostSave | undefined;
+  /** Saves whose answers never came, oldest first. */
+  #lost: readonly SentSave[] = [];
   #over = false;
 
   constructor(context: DocumentContext, doc: string, parent: HTMLElement) {
@@ -130,7 +134,7 @@ export class OpenDocument {
   async #attempt(): Promise<Attempt> {
     const handle = this.#handle;
     if (!handle) return "held";
-    let sent: LostSave = { text: "", patchIds: [] };
+    let sent: SentSave = { text: "", patchIds: [] };
     try {
       const outcome = await handle.save(() => {
         sent = { text: this.editor.text, patchIds: handle.mark().patchIds };
@@ -145,12 +149,12 @@ export class OpenDocument {
     }
   }
 
-  async #after(sent: LostSave, outcome: SaveOutcome): Promise<Attempt> {
+  async #after(sent: SentSave, outcome: SaveOutcome): Promise<Attempt> {
     const { activity, notices } = this.#context;
     switch (outcome.status) {
       case "saved":
         this.#stored = { text: sent.text, seq: outcome.seq };
-        this.#lost = undefined;
+        this.#lost = [];
         notices.clear(`save ${this.doc}`);
         activity.say(`${this.doc}: saved as seq ${outcome.seq}${named(sent.patchIds)}`, "good");
         return "settled";
@@ -164,8 +168,11 @@ export class OpenDocument {
         this.#refused(outcome.code ?? `HTTP ${outcome.httpStatus}`);
         return "held";
       case "unknown":
-        this.#lost = sent;
-        activity.say(`${this.doc}: it is not known whether the save was stored (${outcome.detail}); the next one finds out`, "warn");
+        // Said once for a text, however often it is tried.
+        if (this.#lost.at(-1)?.text !== sent.text) {
+          this.#lost = [...this.#lost, sent].slice(-MOST_LOST);
+          activity.say(`${this.doc}: it is not known whether the save was stored (${outcome.detail}); the next one finds out`, "warn");
+        }
         return "again";
     }
   }
@@ -180,7 +187,7 @@ export class OpenDocument {
       this.#ask(stored, held, merged.overlaps);
       return "held";
     }
-    const own = this.#lost?.text === stored.text;
+    const own = this.#lost.some(({ text }) => text === stored.text);
     this.#begin(stored, merged.text, this.#unflushed().filter((id) => !held.includes(id)));
     this.#context.activity.say(
       own ? `${this.doc}: the save whose answer was lost had been stored, as seq ${stored.seq}` : `${this.doc}: merged with what others saved, seq ${stored.seq}`,
@@ -191,15 +198,17 @@ export class OpenDocument {
 
   /** What both texts come from: the lost save, where the server turns out to have stored it. */
   #ancestor(stored: StoredDocument, held: readonly PatchId[]): string {
-    const lost = this.#lost;
-    if (lost && (lost.text === stored.text || (held.length > 0 && lost.patchIds.every((id) => held.includes(id))))) return lost.text;
+    const stands = this.#lost.findLast(({ text }) => text === stored.text);
+    const isIn = ({ patchIds }: SentSave): boolean => patchIds.length > 0 && patchIds.every((id) => held.includes(id));
+    const ancestor = stands ?? this.#lost.findLast(isIn);
+    if (ancestor) return ancestor.text;
     return this.#stored.text;
   }
 
   /** A new incarnation begins with this text (W3). */
   #begin(stored: StoredDocument, text: string, carried: readonly PatchId[]): void {
     this.#stored = stored;
-    this.#lost = undefined;
+    this.#lost = [];
     this.#handle?.replaceContent({ baseSeq: stored.seq, carried });
     this.editor.replace(text);
     this.refreshMarks();
