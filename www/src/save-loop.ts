@@ -32,7 +32,6 @@ export class SaveLoop {
   #state: SaveState = "clean";
   #timer: ReturnType<typeof setTimeout> | undefined;
   #failures = 0;
-  #touched = false;
 
   constructor(host: SaveHost) {
     this.#host = host;
@@ -45,8 +44,8 @@ export class SaveLoop {
 
   /** The text changed, or there is something else to save. */
   touch(): void {
-    if (this.#state === "saving") this.#touched = true;
-    else if (this.#state === "clean" || this.#state === "quiet") this.#rest();
+    // While a save is under way its end looks whether there is more.
+    if (this.#state === "clean" || this.#state === "quiet") this.#rest();
   }
 
   /** Saves now, if there is anything to save and no save is under way. */
@@ -54,7 +53,6 @@ export class SaveLoop {
     if (this.#state === "saving" || this.#state === "held") return;
     clearTimeout(this.#timer);
     if (!this.#host.dirty()) return this.#become("clean");
-    this.#touched = false;
     this.#become("saving");
     const came = await this.#host.attempt();
     // It may have been held or stopped meanwhile.
@@ -62,7 +60,7 @@ export class SaveLoop {
     if (came === "again") return this.#waitAndRetry();
     this.#failures = 0;
     if (came === "held") return this.#become("held");
-    if (this.#touched || this.#host.dirty()) this.#rest();
+    if (this.#host.dirty()) this.#rest();
     else this.#become("clean");
   }
 
