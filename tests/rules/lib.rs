@@ -4,6 +4,7 @@
 pub mod answers;
 pub mod digests;
 pub mod scenario;
+pub mod shop;
 pub mod steps;
 pub mod store;
 pub mod world;

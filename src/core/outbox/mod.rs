@@ -1,7 +1,28 @@
-//! The tab's own writes (§8): for now, how an HTTP answer to one of them is read.
+//! The tab's own writes (§8): keys, the outbox and how answers are read.
+//!
+//! The machine is [`Outbox`]: [`Outbox::handle`], then [`Outbox::poll`] until it says nothing, then wait until
+//! [`Outbox::next_wake`]. It does no I/O, so that a browser, a command line and a simulation run the same one.
+//!
+//! | file | concept |
+//! | --- | --- |
+//! | `key` | op keys (K1, K2) |
+//! | `op` | one op and its text form |
+//! | `answer`, `retry_after` | how an answer is read (K5) |
+//! | `io` | what the machine is told, and what it asks for |
+//! | `engine` | which op goes out when (K4, K6, K7, K9, K11) |
+//! | `outcome` | what becomes of it (K5, K8, K10) |
 
 mod answer;
+mod engine;
+mod io;
+mod key;
+mod op;
+mod outcome;
 mod retry_after;
 
 pub use answer::{Answer, Outcome, Reading, Retry, Standing, read};
+pub use engine::{Outbox, OutboxConfig, OutboxStart};
+pub use io::{Capabilities, EnqueueError, NewOp, OutboxEvent, OutboxInput, OutboxOutput, OutboxTransaction, Request};
+pub use key::{KeyMint, MAX_KEY_CHARS, OpKey};
+pub use op::{CorruptOp, OnFailure, Op, OpState};
 pub use retry_after::retry_after_ms;

@@ -2,6 +2,7 @@
 
 mod digests;
 mod journal;
+mod outbox;
 mod property;
 mod resume;
 mod saves;

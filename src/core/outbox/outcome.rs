@@ -1,0 +1,252 @@
+//! What becomes of an op: answers (K5, K6), credentials, and the host's own decisions (K8–K10).
+
+use super::OpKey;
+use super::answer::{Answer, Outcome, Reading, Retry, Standing, read};
+use super::engine::{BASE_MS, CAP_MS, Entry, Flight, MOST_WAIT_MS, Outbox};
+use super::io::{EnqueueError, NewOp, OutboxOutput};
+use super::op::{OnFailure, Op, OpState};
+use crate::tab::full_jitter;
+use crate::time::Now;
+
+/// Questions about an applied op come no faster than this, and no slower than [`MOST_ASK_MS`].
+const LEAST_ASK_MS: u64 = 500;
+const MOST_ASK_MS: u64 = 30_000;
+
+impl Outbox {
+    pub(super) fn on_answer(
+        &mut self,
+        now: Now,
+        server_now_ms: Option<u64>,
+        random: u128,
+        request: u64,
+        answer: &Answer,
+    ) {
+        let is_its = |e: &&mut Entry| matches!(e.flight, Some(Flight::Request { request: r, .. }) if r == request);
+        let Some(entry) = self.entries.iter_mut().find(is_its) else { return };
+        let Some(Flight::Request { ask, .. }) = entry.flight.take() else { return };
+        let (key, origin) = (entry.op.key.clone(), entry.op.origin.clone());
+        let listed_now = self.listed_now(&origin);
+        if matches!(answer, Answer::Answered { status: 500.., .. }) {
+            self.forget_capabilities();
+        }
+        let Some(entry) = self.entry_mut(&key) else { return };
+        let op = &mut entry.op;
+        let standing = Standing {
+            keys_listed: op.keys_listed_at_first && listed_now,
+            // What is known already is not undone by a gateway that refuses a question.
+            earlier_ambiguous: op.ambiguous || ask,
+            expects_other_type: op.expects_other_type,
+            server_now_ms,
+        };
+        let reading = read(answer, standing);
+        if ask || op.state.is_settled() {
+            entry.take_news(&reading, answer);
+            entry.ask_later(now, random);
+        } else {
+            entry.take_answer(now, random, &reading, answer);
+            if reading.retry == Retry::AfterCredentials {
+                self.ask_for_credentials(&key, reading.outcome == Outcome::Pending);
+            }
+        }
+        self.save(&key);
+    }
+
+    /// A request that has not ended long after its time-out never will: its answer is lost (K12).
+    pub(super) fn give_up_silent_requests(&mut self, now: Now, server_now_ms: Option<u64>, random: u128) {
+        let silent = |e: &Entry| match e.flight {
+            Some(Flight::Request { request, until_ms, .. }) if now.mono_ms >= until_ms => Some(request),
+            _ => None,
+        };
+        let silent: Vec<u64> = self.entries.iter().filter_map(silent).collect();
+        for request in silent {
+            self.on_answer(now, server_now_ms, random, request, &Answer::Failed);
+        }
+    }
+
+    /// A 401 is worth one attempt with fresh credentials; another principal's are the host's to change (K5, T6).
+    fn ask_for_credentials(&mut self, key: &OpKey, another_principal: bool) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        if entry.op.refreshed || another_principal {
+            entry.op.state = OpState::Held;
+        } else {
+            entry.op.refreshed = true;
+            entry.op.state = OpState::Waiting;
+            entry.flight = Some(Flight::Refreshing);
+            self.outputs.push_back(OutboxOutput::RefreshCredentials { key: key.clone() });
+        }
+    }
+
+    pub(super) fn on_refreshed(&mut self, now: Now, key: &OpKey, fresh: bool) {
+        let Some(entry) = self.entry_mut(key).filter(|e| e.flight == Some(Flight::Refreshing)) else { return };
+        entry.flight = None;
+        entry.due_ms = now.mono_ms;
+        if !fresh {
+            entry.op.state = OpState::Held;
+        }
+        self.save(key);
+    }
+
+    pub(super) fn release_held(&mut self, now: Now) {
+        let held = |e: &Entry| e.op.state == OpState::Held;
+        let keys: Vec<OpKey> = self.entries.iter().filter(|e| held(e)).map(|e| e.op.key.clone()).collect();
+        for key in keys {
+            if let Some(entry) = self.entry_mut(&key) {
+                entry.op.state = OpState::Waiting;
+                entry.op.refreshed = false;
+                entry.due_ms = now.mono_ms;
+            }
+            self.save(&key);
+        }
+    }
+
+    /// Gives an op up. Before its first attempt it goes without a trace; after it, nothing more is attempted, and
+    /// nobody can tell what became of it unless an answer still comes (K10). Returns whether there is such an op.
+    pub fn cancel(&mut self, now: Now, key: &OpKey) -> bool {
+        let Some(entry) = self.entry_mut(key) else { return false };
+        entry.cancelled = true;
+        match entry.flight {
+            // Whether it is sent is decided when the write has ended.
+            Some(Flight::Writing { .. }) => {}
+            _ if entry.op.state.is_settled() => {}
+            _ => self.cancel_unsent(key),
+        }
+        self.advance(now, None, 0);
+        true
+    }
+
+    /// An op that is not about to be sent is given up.
+    pub(super) fn cancel_unsent(&mut self, key: &OpKey) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        let never_sent = match entry.op.state {
+            OpState::Queued => true,
+            // Its first `sending` was written, and nothing has gone out in this context.
+            OpState::Sending => entry.op.attempts == 1 && entry.flight.is_none(),
+            _ => false,
+        };
+        if never_sent {
+            self.entries.retain(|e| e.op.key != *key);
+            self.write(key);
+            self.outputs.push_back(OutboxOutput::Gone { key: key.clone(), fault: None });
+            return;
+        }
+        entry.op.state = OpState::Unknown;
+        entry.op.code = Some("cancelled".into());
+        self.save(key);
+    }
+
+    /// Asks the server what became of an op: answered from the row, never claims, never writes (K8). Returns whether
+    /// there is something to ask about.
+    pub fn ask_again(&mut self, now: Now, key: &OpKey) -> bool {
+        let Some(entry) = self.entry(key) else { return false };
+        let can_be_asked = matches!(entry.op.state, OpState::Unknown | OpState::Lost | OpState::Applied);
+        if !can_be_asked || entry.flight.is_some() {
+            return false;
+        }
+        self.ask(now, key);
+        true
+    }
+
+    /// A person says what became of an op of which nobody can tell (K8). Returns whether it was one.
+    pub fn settle(&mut self, now: Now, key: &OpKey, applied: bool) -> bool {
+        let Some(entry) = self.entry_mut(key).filter(|e| e.op.state == OpState::Unknown) else { return false };
+        entry.op.state = if applied { OpState::Done } else { OpState::Refused };
+        entry.op.code = Some("settled_by_person".into());
+        if !applied {
+            entry.op.on_failure = OnFailure::Pass;
+        }
+        self.save(key);
+        self.advance(now, None, 0);
+        true
+    }
+
+    /// The host has seen that an op failed; its lane goes on (K9). Returns whether it had held it.
+    pub fn pass(&mut self, now: Now, key: &OpKey) -> bool {
+        let Some(entry) = self.entry_mut(key).filter(|e| e.op.state.is_settled()) else { return false };
+        entry.op.on_failure = OnFailure::Pass;
+        self.save(key);
+        self.advance(now, None, 0);
+        true
+    }
+
+    /// Queues the same request under a new key, explicitly, in the place of an op that failed or of which nobody can
+    /// tell (K8): it may take effect twice, and that is the host's decision.
+    ///
+    /// # Errors
+    /// As [`Outbox::enqueue`]; [`EnqueueError::InvalidArgument`] where the op has not ended.
+    pub fn send_as_new(&mut self, now: Now, random: u128, key: &OpKey) -> Result<OpKey, EnqueueError> {
+        let op = self.op(key).filter(|op| op.state.is_settled()).ok_or(EnqueueError::InvalidArgument("key"))?.clone();
+        self.pass(now, key);
+        let Op { method, origin, path, body, content_type, lane, on_failure, expects_other_type, .. } = op;
+        let new = NewOp {
+            key: None,
+            method,
+            origin,
+            path,
+            body,
+            content_type,
+            lane,
+            on_failure,
+            expects_other_type,
+            deadline_ms: None,
+            may_be_volatile: !self.durable,
+        };
+        self.enqueue(now, random, new)
+    }
+}
+
+impl Entry {
+    /// The answer to an attempt.
+    fn take_answer(&mut self, now: Now, random: u128, reading: &Reading, answer: &Answer) {
+        self.record(reading, answer);
+        self.op.state = match reading.outcome {
+            Outcome::Done => OpState::Done,
+            Outcome::Applied => OpState::Applied,
+            Outcome::Pending | Outcome::Ambiguous => OpState::Waiting,
+            Outcome::Refused => OpState::Refused,
+            Outcome::Conflict => OpState::Conflict,
+            Outcome::Lost => OpState::Lost,
+            Outcome::Unknown => OpState::Unknown,
+        };
+        self.op.ambiguous |= matches!(reading.outcome, Outcome::Ambiguous | Outcome::Unknown);
+        let floor = now.mono_ms + reading.min_wait_ms.min(MOST_WAIT_MS);
+        self.floor_ms = floor;
+        self.due_ms = floor.max(now.mono_ms + full_jitter(self.failures, BASE_MS, CAP_MS, random));
+        self.failures = self.failures.saturating_add(1);
+        if self.op.state == OpState::Applied {
+            self.failures = 0;
+            self.ask_later(now, random);
+        }
+    }
+
+    /// News of an op that was applied, given up, or of which nobody could tell: only what the server itself says counts.
+    fn take_news(&mut self, reading: &Reading, answer: &Answer) {
+        let state = match (reading.outcome, reading.retry) {
+            (Outcome::Done, _) => OpState::Done,
+            (Outcome::Applied, _) => OpState::Applied,
+            (Outcome::Lost, _) => OpState::Lost,
+            (Outcome::Refused, Retry::Never) => OpState::Refused,
+            (Outcome::Unknown, Retry::AskAgain) => OpState::Unknown,
+            _ => return,
+        };
+        self.record(reading, answer);
+        self.op.state = state;
+    }
+
+    fn record(&mut self, reading: &Reading, answer: &Answer) {
+        self.op.replayed = reading.replayed;
+        self.op.conflict |= reading.conflict;
+        self.op.code.clone_from(&reading.code);
+        if let Answer::Answered { status, body, .. } = answer {
+            self.op.status = *status;
+            self.op.response = Some(body.clone());
+        }
+    }
+
+    fn ask_later(&mut self, now: Now, random: u128) {
+        if self.op.state == OpState::Applied {
+            let wait = full_jitter(self.failures, 2 * LEAST_ASK_MS, MOST_ASK_MS, random);
+            self.failures = self.failures.saturating_add(1);
+            self.due_ms = now.mono_ms + wait.max(LEAST_ASK_MS);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! A server for ops, and the outbox of one tab that writes to it: the server counts the effects of each key, and
+//! each request meets the fault that is set.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use patchkeep_core::ids::{TabId, Uuid};
+use patchkeep_core::outbox::{
+    Answer, Capabilities, EnqueueError, NewOp, OnFailure, Op, OpKey, OpState, Outbox, OutboxConfig, OutboxEvent,
+    OutboxInput, OutboxOutput, OutboxStart, Request,
+};
+use patchkeep_core::storage::{StorageFault, TransactionOutcome};
+use patchkeep_core::time::Now;
+
+/// What a request meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing: it is processed and answered.
+    None,
+    /// It never arrives.
+    LoseRequest,
+    /// It is processed; the answer is lost.
+    LoseAnswer,
+    /// It is processed; a proxy answers 502.
+    BadGateway,
+    /// A gateway refuses it before the server sees it.
+    Forbidden,
+    /// 503, and nothing was processed.
+    NotProcessed,
+    /// 429 with a wish to wait.
+    TooMany,
+    /// 401.
+    Unauthorized,
+    /// The server refuses the write, and says that the key is released.
+    Refuse,
+    /// A login page.
+    LoginPage,
+    /// Another attempt of the key is under way, it says.
+    InFlight,
+    /// No answer comes, ever.
+    Hang,
+}
+
+/// The tab, its store and the server.
+#[derive(Debug)]
+pub struct Shop {
+    /// The tab's clock, in ms.
+    pub now_ms: u64,
+    /// What every request meets.
+    pub fault: Fault,
+    /// Whether the server keeps keys.
+    pub keeps_keys: bool,
+    /// What it lists of itself; `None`: it does not answer.
+    pub lists: Option<Capabilities>,
+    /// Effects per key.
+    pub effects: BTreeMap<String, u64>,
+    /// Requests that went out, asks included.
+    pub requests: Vec<Request>,
+    /// Ops that ended without a trace.
+    pub gone: Vec<OpKey>,
+    /// The outbox; `None` while no context lives.
+    pub outbox: Option<Outbox>,
+    /// Whether the next transactions fail.
+    pub store_fails: bool,
+    /// Whether fresh credentials are to be had.
+    pub credentials: bool,
+    stored: BTreeMap<OpKey, String>,
+    stored_epoch: u64,
+    done: BTreeMap<String, ()>,
+    inputs: VecDeque<OutboxEvent>,
+    hanging: Vec<u64>,
+    counter: u128,
+}
+
+impl Shop {
+    /// A tab with an empty outbox; `keys`: the server keeps keys and says so.
+    pub fn new(keys: bool) -> Self {
+        let lists = Capabilities { idempotency_keys: keys, attempts: keys, ..Capabilities::default() };
+        let mut shop = Self {
+            now_ms: 1_000_000,
+            fault: Fault::None,
+            keeps_keys: keys,
+            lists: Some(lists),
+            effects: BTreeMap::new(),
+            requests: Vec::new(),
+            gone: Vec::new(),
+            outbox: None,
+            store_fails: false,
+            credentials: true,
+            stored: BTreeMap::new(),
+            stored_epoch: 0,
+            done: BTreeMap::new(),
+            inputs: VecDeque::new(),
+            hanging: Vec::new(),
+            counter: 0,
+        };
+        shop.load();
+        shop
+    }
+
+    /// A context begins; what is stored is loaded under the next epoch.
+    pub fn load(&mut self) {
+        self.inputs.clear();
+        self.hanging.clear();
+        self.stored_epoch += 1;
+        let ops = self.stored.values().map(|text| Op::decode(text).expect("what was stored can be read"));
+        self.outbox = Some(Outbox::new(OutboxStart {
+            now: self.now(),
+            tab_id: TabId(Uuid::v4(1)),
+            epoch: self.stored_epoch,
+            durable: true,
+            ops: ops.collect(),
+            config: OutboxConfig::default(),
+        }));
+        self.happen(OutboxEvent::Timer);
+    }
+
+    /// Queues an op.
+    pub fn enqueue(&mut self, key: Option<&str>, lane: &str, body: &str) -> Result<OpKey, EnqueueError> {
+        let new = NewOp {
+            key: key.and_then(OpKey::new),
+            method: "post".into(),
+            origin: "https://api.example".into(),
+            path: "/api/docs/d1/edits".into(),
+            body: Some(body.into()),
+            content_type: "application/json".into(),
+            lane: lane.into(),
+            on_failure: OnFailure::Hold,
+            expects_other_type: false,
+            deadline_ms: None,
+            may_be_volatile: false,
+        };
+        self.queue(new)
+    }
+
+    /// Queues any op.
+    pub fn queue(&mut self, new: NewOp) -> Result<OpKey, EnqueueError> {
+        let (now, random) = (self.now(), self.random());
+        let outbox = self.outbox.as_mut().expect("a context lives");
+        let key = outbox.enqueue(now, random, new)?;
+        self.drain();
+        self.run();
+        Ok(key)
+    }
+
+    /// Something happens.
+    pub fn happen(&mut self, event: OutboxEvent) {
+        self.inputs.push_back(event);
+        self.run();
+    }
+
+    /// A call of the host.
+    pub fn call<T>(&mut self, call: impl FnOnce(&mut Outbox, Now, u128) -> T) -> T {
+        let (now, random) = (self.now(), self.random());
+        let result = call(self.outbox.as_mut().expect("a context lives"), now, random);
+        self.drain();
+        self.run();
+        result
+    }
+
+    /// Time passes.
+    pub fn advance(&mut self, ms: u64) {
+        let until = self.now_ms + ms;
+        while let Some(wake) = self.outbox.as_ref().and_then(Outbox::next_wake).filter(|wake| *wake <= until) {
+            self.now_ms = self.now_ms.max(wake);
+            self.happen(OutboxEvent::Timer);
+        }
+        self.now_ms = until;
+    }
+
+    /// Where an op is.
+    pub fn state(&self, key: &OpKey) -> Option<OpState> {
+        self.outbox.as_ref()?.op(key).map(|op| op.state)
+    }
+
+    /// The tab's clocks.
+    pub const fn now(&self) -> Now {
+        Now { mono_ms: self.now_ms, wall_ms: self.now_ms }
+    }
+
+    fn random(&mut self) -> u128 {
+        self.counter += 1;
+        self.counter.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+    }
+
+    fn run(&mut self) {
+        while let Some(event) = self.inputs.pop_front() {
+            let (now, random) = (self.now(), self.random());
+            let Some(outbox) = &mut self.outbox else { return };
+            outbox.handle(OutboxInput { now, server_now_ms: Some(self.now_ms), random, event });
+            self.drain();
+        }
+    }
+
+    fn drain(&mut self) {
+        while let Some(output) = self.outbox.as_mut().and_then(Outbox::poll) {
+            match output {
+                OutboxOutput::Transact(transaction) => {
+                    let outcome = if self.store_fails {
+                        TransactionOutcome::Failed(StorageFault::Full)
+                    } else if transaction.epoch < self.stored_epoch {
+                        TransactionOutcome::Fenced
+                    } else {
+                        for (key, text) in transaction.writes {
+                            match text {
+                                Some(text) => drop(self.stored.insert(key, text)),
+                                None => drop(self.stored.remove(&key)),
+                            }
+                        }
+                        TransactionOutcome::Durable { strict: true }
+                    };
+                    self.inputs.push_back(OutboxEvent::Transaction { id: transaction.id, outcome });
+                }
+                OutboxOutput::Fetch(request) => self.serve(request),
+                OutboxOutput::AskCapabilities { origin } => {
+                    self.inputs.push_back(OutboxEvent::Capabilities { origin, listed: self.lists });
+                }
+                OutboxOutput::RefreshCredentials { key } => {
+                    self.inputs.push_back(OutboxEvent::Refreshed { key, fresh: self.credentials });
+                }
+                OutboxOutput::Gone { key, .. } => self.gone.push(key),
+                OutboxOutput::Changed(_) | OutboxOutput::Fenced | OutboxOutput::Volatile(_) => {}
+            }
+        }
+    }
+
+    fn serve(&mut self, request: Request) {
+        let stored = self.stored.get(&request.key).map(|text| Op::decode(text).expect("readable"));
+        let is_ask = request.headers.iter().any(|(name, _)| *name == "Idempotency-Ask");
+        if !self.store_fails && !is_ask {
+            assert!(
+                stored.is_some_and(|op| op.state == OpState::Sending),
+                "K1: `sending` is durable before the request"
+            );
+        }
+        let answer = self.answer(&request, is_ask);
+        let number = request.request;
+        self.requests.push(request);
+        match answer {
+            Some(answer) => self.inputs.push_back(OutboxEvent::Answered { request: number, answer }),
+            None => self.hanging.push(number),
+        }
+    }
+
+    fn answer(&mut self, request: &Request, is_ask: bool) -> Option<Answer> {
+        let key = request.key.to_string();
+        Some(match self.fault {
+            Fault::None => self.process(&key, is_ask),
+            Fault::LoseRequest => Answer::Failed,
+            Fault::LoseAnswer => {
+                self.process(&key, is_ask);
+                Answer::Failed
+            }
+            Fault::BadGateway => {
+                self.process(&key, is_ask);
+                answered(502, "text/html", "<html>", &[])
+            }
+            Fault::Forbidden => answered(403, "text/html", "<h1>Forbidden</h1>", &[]),
+            Fault::NotProcessed => error(503, "not_processed"),
+            Fault::TooMany => answered(429, "application/json", "{}", &[("retry-after", "7")]),
+            Fault::Unauthorized => error(401, "unauthorized"),
+            Fault::Refuse if self.done.contains_key(&key) => self.process(&key, is_ask),
+            Fault::Refuse => answered(422, "application/json", r#"{"error":{"code":"no"},"key":"released"}"#, &[]),
+            Fault::LoginPage => answered(200, "text/html", "<html>Log in", &[]),
+            Fault::InFlight => error(409, "idempotency_in_flight"),
+            Fault::Hang => return None,
+        })
+    }
+
+    fn process(&mut self, key: &str, is_ask: bool) -> Answer {
+        if self.keeps_keys && self.done.contains_key(key) {
+            return answered(200, "application/json", r#"{"seq":1,"replayed":true}"#, &[]);
+        }
+        if is_ask {
+            return error(404, "idempotency_key_unknown");
+        }
+        *self.effects.entry(key.into()).or_default() += 1;
+        self.done.insert(key.into(), ());
+        answered(200, "application/json", r#"{"seq":1}"#, &[])
+    }
+}
+
+/// A whole answer.
+pub fn answered(status: u16, content_type: &str, body: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut all = vec![("content-type".to_owned(), content_type.to_owned())];
+    all.extend(headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())));
+    Answer::Answered { status, headers: all, body: body.into() }
+}
+
+fn error(status: u16, code: &str) -> Answer {
+    answered(status, "application/json", &format!(r#"{{"error":{{"code":"{code}"}}}}"#), &[])
+}

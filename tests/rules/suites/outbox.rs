@@ -1,0 +1,387 @@
+//! The outbox's rules (§8), and random lives of it against a server that counts effects.
+
+use patchkeep_core::outbox::{Capabilities, EnqueueError, NewOp, OnFailure, OpState, OutboxEvent, Request};
+use patchkeep_rules::shop::{Fault, Shop};
+use proptest::prelude::*;
+
+const BODY: &str = r#"{"kind":"text.append","text":"X"}"#;
+
+fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
+    request.headers.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
+}
+
+#[test]
+fn k01_b18a_the_same_key_and_bytes_on_every_attempt() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::BadGateway;
+    let key = shop.enqueue(Some("intent-42"), "d1", BODY).unwrap();
+    shop.advance(1_500);
+    shop.fault = Fault::LoseRequest;
+    shop.advance(3_000);
+    shop.fault = Fault::None;
+    shop.advance(60_000);
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+    assert_eq!(shop.effects["intent-42"], 1);
+    let attempts: Vec<_> = shop.requests.iter().map(|r| header(r, "Idempotency-Attempt").unwrap().to_owned()).collect();
+    let expected: Vec<_> = (1..=attempts.len()).map(|n| n.to_string()).collect();
+    assert_eq!(attempts, expected);
+    assert!(
+        shop.requests
+            .iter()
+            .all(|r| header(r, "Idempotency-Key") == Some("intent-42") && r.body.as_deref() == Some(BODY))
+    );
+}
+
+#[test]
+fn k03_the_same_key_with_another_request_is_refused_here() {
+    let mut shop = Shop::new(true);
+    let key = shop.enqueue(Some("k"), "d1", BODY).unwrap();
+    assert_eq!(shop.enqueue(Some("k"), "d1", "{}"), Err(EnqueueError::KeyReused));
+    assert_eq!(
+        shop.enqueue(Some("k"), "d1", r#"{"text":"X", "kind":"text.append"}"#),
+        Ok(key),
+        "the same canonical body"
+    );
+    assert_eq!(shop.requests.len(), 1);
+}
+
+#[test]
+fn k04_without_the_capability_an_ambiguous_op_is_not_sent_again() {
+    let mut shop = Shop::new(false);
+    shop.fault = Fault::LoseAnswer;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    shop.advance(600_000);
+    assert_eq!(shop.state(&key), Some(OpState::Unknown));
+    assert_eq!(shop.effects[key.as_str()], 1);
+}
+
+#[test]
+fn k04_a_capability_that_appears_between_two_attempts_does_not_count() {
+    let mut shop = Shop::new(false);
+    shop.fault = Fault::NotProcessed;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.keeps_keys = true;
+    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
+    shop.fault = Fault::LoseAnswer;
+    shop.advance(600_000);
+    assert_eq!(shop.state(&key), Some(OpState::Unknown));
+    assert_eq!(shop.effects[key.as_str()], 1);
+}
+
+#[test]
+fn k05_a_gateways_403_after_a_lost_answer_is_unknown() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::LoseAnswer;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::Forbidden;
+    shop.advance(60_000);
+    assert_eq!(shop.state(&key), Some(OpState::Unknown));
+    shop.fault = Fault::None;
+    assert!(shop.call(|o, now, _| o.ask_again(now, &key)));
+    assert_eq!(shop.state(&key), Some(OpState::Done), "K8: asking again finds out");
+    assert_eq!(shop.effects[key.as_str()], 1);
+}
+
+#[test]
+fn k05_b22_a_401_is_one_refresh_and_then_held() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Unauthorized;
+    let first = shop.enqueue(None, "d2", BODY).unwrap();
+    let second = shop.enqueue(None, "d2", BODY).unwrap();
+    shop.advance(600_000);
+    assert_eq!(shop.requests.len(), 2, "one refresh, one more attempt");
+    assert_eq!((shop.state(&first), shop.state(&second)), (Some(OpState::Held), Some(OpState::Queued)));
+    shop.fault = Fault::None;
+    shop.happen(OutboxEvent::CredentialsChanged);
+    shop.advance(60_000);
+    assert_eq!((shop.state(&first), shop.state(&second)), (Some(OpState::Done), Some(OpState::Done)));
+}
+
+#[test]
+fn k06_b26a_every_loop_is_bounded_and_ends_as_unknown() {
+    for fault in [Fault::InFlight, Fault::BadGateway, Fault::TooMany, Fault::Hang, Fault::LoginPage, Fault::LoseRequest]
+    {
+        let mut shop = Shop::new(true);
+        shop.fault = fault;
+        let key = shop.enqueue(None, "d1", BODY).unwrap();
+        shop.advance(48 * 3_600_000);
+        assert_eq!(shop.state(&key), Some(OpState::Unknown), "{fault:?}");
+        assert!(shop.requests.len() <= 12);
+        assert!(shop.effects.values().all(|n| *n == 1));
+    }
+}
+
+#[test]
+fn k06_retry_after_is_a_floor_that_encouragement_does_not_lower() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::TooMany;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    shop.advance(6_900);
+    shop.happen(OutboxEvent::Drain);
+    assert_eq!(shop.requests.len(), 1);
+    shop.advance(60_000);
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+}
+
+#[test]
+fn k06_attempts_are_not_spent_offline() {
+    let mut shop = Shop::new(true);
+    shop.lists = None;
+    shop.happen(OutboxEvent::Offline);
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.advance(3_600_000);
+    assert_eq!(shop.requests.len(), 0);
+    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
+    shop.happen(OutboxEvent::Online);
+    shop.advance(60_000);
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+}
+
+#[test]
+fn k07_past_its_keys_life_an_op_is_not_sent_again() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::LoseAnswer;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.outbox = None;
+    shop.now_ms += 24 * 3_600_000;
+    shop.load();
+    shop.advance(60_000);
+    assert_eq!(shop.requests.len(), 1);
+    assert_eq!(shop.state(&key), Some(OpState::Unknown));
+}
+
+#[test]
+fn k08_unknown_is_settled_by_a_person_or_sent_as_new() {
+    let mut shop = Shop::new(false);
+    shop.fault = Fault::LoseRequest;
+    let first = shop.enqueue(None, "d1", BODY).unwrap();
+    let behind = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    shop.advance(600_000);
+    assert_eq!((shop.state(&first), shop.state(&behind)), (Some(OpState::Unknown), Some(OpState::Queued)));
+    let new = shop.call(|o, now, random| o.send_as_new(now, random, &first)).unwrap();
+    assert_ne!(new, first);
+    shop.advance(60_000);
+    assert_eq!(shop.effects.get(first.as_str()), None);
+    assert_eq!((shop.effects[new.as_str()], shop.state(&behind)), (1, Some(OpState::Done)));
+    assert!(shop.call(|o, now, _| o.settle(now, &first, false)));
+    assert_eq!(shop.state(&first), Some(OpState::Refused));
+}
+
+#[test]
+fn k09_b22_lanes_are_independent_and_a_failed_head_holds_its_own() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Refuse;
+    let head = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    let held = shop.enqueue(None, "d1", BODY).unwrap();
+    let other = shop.enqueue(None, "d2", BODY).unwrap();
+    shop.advance(60_000);
+    assert_eq!(shop.state(&head), Some(OpState::Refused));
+    assert_eq!((shop.state(&held), shop.state(&other)), (Some(OpState::Queued), Some(OpState::Done)));
+    assert!(shop.call(|o, now, _| o.pass(now, &head)));
+    assert_eq!(shop.state(&held), Some(OpState::Done));
+}
+
+#[test]
+fn k09_b21_one_attempt_at_a_time_however_often_it_is_drained() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Hang;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    for event in [OutboxEvent::Drain, OutboxEvent::Drain, OutboxEvent::Online, OutboxEvent::Drain] {
+        shop.happen(event);
+    }
+    assert_eq!(shop.requests.len(), 1);
+    assert_eq!(shop.state(&key), Some(OpState::Sending));
+}
+
+#[test]
+fn k10_cancelling_leaves_no_trace_before_and_a_doubt_after_the_first_attempt() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Hang;
+    let sent = shop.enqueue(None, "d1", BODY).unwrap();
+    let queued = shop.enqueue(None, "d1", BODY).unwrap();
+    assert!(shop.call(|o, now, _| o.cancel(now, &queued)));
+    assert!(shop.call(|o, now, _| o.cancel(now, &sent)));
+    assert_eq!((shop.state(&queued), shop.state(&sent)), (None, Some(OpState::Unknown)));
+    assert_eq!(shop.gone, [queued]);
+    shop.load();
+    assert_eq!(shop.outbox.as_ref().unwrap().ops().count(), 1);
+}
+
+#[test]
+fn k11_b20_after_a_crash_the_same_key_goes_on() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Hang;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    shop.load();
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+    assert_eq!(header(&shop.requests[1], "Idempotency-Attempt"), Some("2"));
+    assert_eq!(shop.effects[key.as_str()], 1);
+}
+
+#[test]
+fn k01_an_op_that_cannot_be_stored_is_given_back_unsent() {
+    let mut shop = Shop::new(true);
+    shop.store_fails = true;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    assert_eq!((shop.requests.len(), shop.state(&key)), (0, None));
+    assert_eq!(shop.gone, [key]);
+    assert_eq!(shop.enqueue(None, "d1", BODY), Err(EnqueueError::StorageUnavailable));
+}
+
+#[test]
+fn k01_b57_addresses_with_credentials_are_refused() {
+    let mut shop = Shop::new(true);
+    let new = NewOp {
+        key: None,
+        method: "POST".into(),
+        origin: "https://ada:SECRET-1@api.example".into(),
+        path: "/".into(),
+        body: None,
+        content_type: String::new(),
+        lane: "d1".into(),
+        on_failure: OnFailure::Hold,
+        expects_other_type: false,
+        deadline_ms: None,
+        may_be_volatile: false,
+    };
+    assert_eq!(shop.queue(new), Err(EnqueueError::InvalidArgument("origin")));
+}
+
+#[test]
+fn j04_a_fenced_outbox_sends_nothing_more() {
+    let mut shop = Shop::new(true);
+    let old = shop.outbox.take();
+    shop.load();
+    shop.outbox = old;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    assert_eq!(shop.requests.len(), 0);
+    assert_eq!(shop.state(&key), Some(OpState::Queued));
+    assert_eq!(shop.enqueue(None, "d1", BODY), Err(EnqueueError::Fenced));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Enqueue(u8),
+    Meet(Fault),
+    Advance(u64),
+    Reload,
+    Offline,
+    Online,
+    Suspend,
+    Resume,
+    Lists(bool),
+    Cancel(usize),
+    Ask(usize),
+    Reconnected,
+    Credentials(bool),
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    prop_oneof![
+        4 => Just(Fault::None),
+        1 => Just(Fault::LoseRequest),
+        2 => Just(Fault::LoseAnswer),
+        1 => Just(Fault::BadGateway),
+        1 => Just(Fault::Forbidden),
+        1 => Just(Fault::NotProcessed),
+        1 => Just(Fault::TooMany),
+        1 => Just(Fault::Unauthorized),
+        1 => Just(Fault::Refuse),
+        1 => Just(Fault::LoginPage),
+        1 => Just(Fault::InFlight),
+        1 => Just(Fault::Hang),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..2).prop_map(Step::Enqueue),
+        6 => fault().prop_map(Step::Meet),
+        6 => prop_oneof![Just(500u64), Just(5_000), Just(40_000), Just(300_000), Just(90_000_000)].prop_map(Step::Advance),
+        2 => Just(Step::Reload),
+        1 => Just(Step::Offline),
+        1 => Just(Step::Online),
+        1 => Just(Step::Suspend),
+        2 => Just(Step::Resume),
+        1 => any::<bool>().prop_map(Step::Lists),
+        1 => (0usize..6).prop_map(Step::Cancel),
+        1 => (0usize..6).prop_map(Step::Ask),
+        1 => Just(Step::Reconnected),
+        1 => any::<bool>().prop_map(Step::Credentials),
+    ]
+}
+
+fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
+    let mut shop = Shop::new(keys);
+    let mut all = Vec::new();
+    for step in steps {
+        match step {
+            Step::Enqueue(lane) => all.push(shop.enqueue(None, &format!("d{lane}"), BODY).unwrap()),
+            Step::Meet(fault) => shop.fault = *fault,
+            Step::Advance(ms) => shop.advance(*ms),
+            Step::Reload => shop.load(),
+            Step::Offline => shop.happen(OutboxEvent::Offline),
+            Step::Online => shop.happen(OutboxEvent::Online),
+            Step::Suspend => shop.happen(OutboxEvent::Suspend),
+            Step::Resume => shop.happen(OutboxEvent::Resume),
+            // A server with keys may forget to say so; one without never says that it has them.
+            Step::Lists(lists) => {
+                shop.lists = Some(Capabilities { idempotency_keys: *lists && keys, ..Capabilities::default() });
+            }
+            Step::Cancel(n) => {
+                if let Some(key) = all.get(*n).cloned() {
+                    shop.call(|o, now, _| o.cancel(now, &key));
+                }
+            }
+            Step::Ask(n) => {
+                if let Some(key) = all.get(*n).cloned() {
+                    shop.call(|o, now, _| o.ask_again(now, &key));
+                }
+            }
+            Step::Reconnected => shop.happen(OutboxEvent::Reconnected),
+            Step::Credentials(fresh) => shop.credentials = *fresh,
+        }
+        for key in &all {
+            let effects = shop.effects.get(key.as_str()).copied().unwrap_or(0);
+            prop_assert!(effects <= 1, "P1: {key} took effect {effects} times");
+            match shop.state(key) {
+                Some(OpState::Done) => prop_assert_eq!(effects, 1, "P2: done without the effect"),
+                Some(OpState::Refused) => prop_assert_eq!(effects, 0, "P4: refused, and it took effect"),
+                None => prop_assert_eq!(effects, 0, "K10: gone without a trace, and it took effect"),
+                _ => {}
+            }
+        }
+    }
+    shop.happen(OutboxEvent::Resume);
+    shop.happen(OutboxEvent::Online);
+    shop.credentials = true;
+    shop.fault = Fault::None;
+    shop.happen(OutboxEvent::CredentialsChanged);
+    for key in &all {
+        shop.call(|o, now, _| o.pass(now, key));
+    }
+    for _ in 0..all.len() {
+        shop.advance(3_600_000);
+        for key in &all {
+            shop.call(|o, now, _| o.pass(now, key));
+        }
+    }
+    for key in &all {
+        prop_assert!(shop.state(key).is_none_or(OpState::is_settled), "{key} never settles: {:?}", shop.state(key));
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, max_shrink_iters: 20_000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn p1_p2_p4_hold_over_random_lives_of_an_outbox(keys: bool, steps in prop::collection::vec(step(), 1..40)) {
+        live(keys, &steps)?;
+    }
+}
