@@ -61,7 +61,7 @@ pub(crate) fn check_number(literal: &str) -> Result<(), JsonErrorKind> {
     if is_integer && digits.len() <= EXACT_DIGITS {
         return Ok(());
     }
-    let number = json::to_f64(literal);
+    let number: f64 = literal.parse().map_err(|_| JsonErrorKind::Syntax)?;
     if !number.is_finite() {
         return Err(JsonErrorKind::NotFinite);
     }
@@ -76,7 +76,7 @@ const EXACT_DIGITS: usize = 15;
 
 fn write_number(out: &mut String, literal: &str) {
     // The parser accepted the literal, so it is a finite number.
-    let number = json::to_f64(literal);
+    let number: f64 = literal.parse().unwrap_or_default();
     out.push_str(ryu_js::Buffer::new().format_finite(number));
 }
 

@@ -4,12 +4,10 @@
 //! error with a kind instead of a silent repair. The usual crate would give a double for each number, drop duplicate
 //! keys and tell lone surrogates from syntax errors only by the words of its message.
 
-mod decimal;
 mod parse;
 mod value;
 mod write;
 
-pub use decimal::to_f64;
 pub use parse::{parse, parse_lenient};
 pub use value::{Member, Value};
 pub use write::{ObjectWriter, write_string};

@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
         if let Ok(n) = literal.parse::<u64>() {
             return (n <= MAX_SAFE_INTEGER).then_some(n);
         }
-        let n = super::to_f64(literal);
+        let n: f64 = literal.parse().ok()?;
         let safe = n >= 0.0 && n <= MAX_SAFE_INTEGER as f64 && n.fract() == 0.0;
         safe.then_some(n as u64)
     }
