@@ -23,7 +23,7 @@ const SPREAD: u32 = 8;
 #[tokio::main]
 async fn main() {
     println!("{:<36}{:>9}{:>9}{:>9}", "ms", "p50", "p95", "p99");
-    for durability in ["strict", "relaxed"] {
+    for durability in ["strict", "relaxed", "memory"] {
         with_browser(async |driver| {
             let site = Site::start_isolated().await;
             let page = TestPage::load(driver, &site).await;
@@ -64,20 +64,30 @@ async fn sizes() {
 async fn latency(page: &TestPage, durability: &str) {
     let (mut server, docs) = (RawServer::start().await, ["d1".to_owned()]);
     let (mut socket, hello) = session(page, &mut server, durability, &docs).await;
-    let mut by_hand = Vec::new();
-    puts(page, durability).await;
+    let (mut by_hand, mut fenced) = (Vec::new(), Vec::new());
+    if durability != "memory" {
+        puts(page, durability, true).await;
+    }
     one_by_one(&mut socket, &hello, 1..PER_ROUND).await;
     clear(page).await;
     for round in 1..=ROUNDS {
-        by_hand.extend(puts(page, durability).await);
+        if durability != "memory" {
+            by_hand.extend(puts(page, durability, false).await);
+            fenced.extend(puts(page, durability, true).await);
+        }
         for n in round * PER_ROUND..(round + 1) * PER_ROUND {
             rest(page).await;
             one_by_one(&mut socket, &hello, n..n + 1).await;
         }
     }
     let ours: Vec<f64> = spans(page).await.values().map(|(from, to)| to - from).collect();
-    let (ours, by_hand) = (Percentiles::of(ours), Percentiles::of(by_hand));
+    let ours = Percentiles::of(ours);
     ours.print(&format!("{durability}: patch in → ack out"));
+    if durability == "memory" {
+        return;
+    }
+    let by_hand = Percentiles::of(by_hand);
+    Percentiles::of(fenced).print(&format!("{durability}: one read and put, by hand"));
     by_hand.print(&format!("{durability}: one put, by hand"));
     let ratio = |n: usize| format!("{:.2}×", ours.0[n] / by_hand.0[n]);
     println!("{:<36}{:>9}{:>9}{:>9}", "  ratio", ratio(0), ratio(1), ratio(2));
@@ -144,13 +154,14 @@ async fn rest(page: &TestPage) {
     page.run("await new Promise((done) => setTimeout(done, 5))", json!({})).await;
 }
 
-/// Hand-written puts of a record's size, each in a transaction of its own, in ms.
-async fn puts(page: &TestPage, durability: &str) -> Vec<f64> {
+/// Hand-written puts of a record's size, each in a transaction of its own, in ms. `fenced`: one that reads an epoch as
+/// well, which J4 asks for.
+async fn puts(page: &TestPage, durability: &str, fenced: bool) -> Vec<f64> {
     let script = "
-        const { durability, count } = args;
+        const { durability, count, fenced } = args;
         globalThis.pkBench ??= await new Promise((done, failed) => {
           const request = indexedDB.open('bench', 1);
-          request.onupgradeneeded = () => request.result.createObjectStore('records');
+          request.onupgradeneeded = () => ['tabs', 'records'].forEach((name) => request.result.createObjectStore(name));
           request.onsuccess = () => done(request.result);
           request.onerror = () => failed(request.error);
         });
@@ -160,7 +171,8 @@ async fn puts(page: &TestPage, durability: &str) -> Vec<f64> {
           const value = `${i} ${'r'.repeat(300)}`;
           const begun = performance.now();
           await new Promise((done, failed) => {
-            const transaction = pkBench.transaction('records', 'readwrite', { durability });
+            const transaction = pkBench.transaction(fenced ? ['tabs', 'records'] : 'records', 'readwrite', { durability });
+            if (fenced) transaction.objectStore('tabs').get('epoch').onsuccess = () => undefined;
             transaction.objectStore('records').put(value, `${Math.random()}`);
             transaction.oncomplete = done;
             transaction.onabort = failed;
@@ -168,7 +180,7 @@ async fn puts(page: &TestPage, durability: &str) -> Vec<f64> {
           times.push(performance.now() - begun);
         }
         return times;";
-    let times = page.run(script, json!({ "durability": durability, "count": PER_ROUND })).await;
+    let times = page.run(script, json!({ "durability": durability, "count": PER_ROUND, "fenced": fenced })).await;
     times.as_array().into_iter().flatten().filter_map(Value::as_f64).collect()
 }
 
