@@ -9,22 +9,20 @@ use anyhow::{Context, Result};
 use crate::demo;
 use crate::util::machine::var;
 use crate::util::paths;
-use crate::util::sh::{Cmd, cargo, say};
+use crate::util::sh::{Cmd, cargo};
 
 /// Runs the command line client against the demo server, unless variables or flags name another.
 pub fn agent(args: &[OsString]) -> Result<ExitCode> {
     cargo(&["build", "--quiet", "--package", "patchkeep-server"]).run()?;
     let mut cmd = Cmd::new(paths::native_binary("patchkeep-agent")).args(args);
+    let says = |flag: &str| args.iter().any(|arg| arg.to_string_lossy().starts_with(flag));
+    let elsewhere = var("PATCHKEEP_SERVER").is_some() || says("--server");
     // A token is never sent to a server it was not made for: the two of the demo go together or not at all.
-    if var("PATCHKEEP_SERVER").is_none() && !args.iter().any(|arg| arg.to_string_lossy().starts_with("--server")) {
-        match demo::for_agent() {
-            Some((server, token)) => {
-                cmd = cmd.env("PATCHKEEP_SERVER", server);
-                if var("PATCHKEEP_TOKEN").is_none() {
-                    cmd = cmd.env("PATCHKEEP_TOKEN", token);
-                }
-            }
-            None => say("no demo server is running; `cargo xtask demo` starts one"),
+    if !elsewhere && !says("--help") && !args.is_empty() {
+        let (server, token) = demo::for_agent().context("no demo server is running; `cargo xtask demo` starts one")?;
+        cmd = cmd.env("PATCHKEEP_SERVER", server);
+        if var("PATCHKEEP_TOKEN").is_none() {
+            cmd = cmd.env("PATCHKEEP_TOKEN", token);
         }
     }
     pass_on(cmd)

@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use crate::build;
 use crate::tools::browser;
 use crate::util::files;
+use crate::util::lock::Lock;
 use crate::util::paths::{self, at};
 use crate::util::sh::{Cmd, cargo, check, say};
 
@@ -59,6 +60,10 @@ pub fn for_agent() -> Option<(String, String)> {
 
 /// Builds everything and runs the server until it is stopped.
 pub fn serve(port: u16, instructions: bool) -> Result<()> {
+    // Two servers on one database would be two truths.
+    let Some(_alone) = Lock::try_take("demo")? else {
+        bail!("the demo runs already, at {}", state::address().unwrap_or_else(|| "an address yet to come".into()));
+    };
     build::all()?;
     cargo(&["build", "--quiet", "--package", "patchkeep-server"]).run()?;
     let server = Arc::new(Mutex::new(start(free(port))?));
