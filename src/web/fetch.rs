@@ -1,22 +1,17 @@
-//! Saves: one request, its whole answer, nothing kept.
+//! Saves: one request, its whole answer, nothing kept. The request itself is made in `fetch.js`.
 
-use js_sys::{Promise, Uint8Array, encode_uri_component};
+use js_sys::{JsString, Promise, encode_uri_component};
 use patchkeep_core::ids::DocId;
 use patchkeep_core::session::SaveAnswer;
+use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::wasm_bindgen;
-use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Headers, ReadableStreamDefaultReader, RequestInit, RequestRedirect, Response};
+use web_sys::Headers;
 
-use crate::globals::{error_message, property};
-
-#[wasm_bindgen]
+#[wasm_bindgen(module = "/fetch.js")]
 extern "C" {
-    #[wasm_bindgen(js_name = fetch)]
-    fn global_fetch(url: &str, init: &RequestInit) -> Promise;
-
-    #[wasm_bindgen(js_namespace = AbortSignal, js_name = timeout, catch)]
-    fn timeout_signal(ms: f64) -> Result<web_sys::AbortSignal, JsValue>;
+    #[wasm_bindgen(js_name = put)]
+    fn send(url: &str, principal: &str, headers: &Headers, body: &str) -> Promise;
 }
 
 /// The address of a document below `base_url`. `None` where there is none: `.` and `..` as parts of an id would be
@@ -36,57 +31,12 @@ pub fn document_url(base_url: &str, doc: &DocId) -> Option<String> {
 
 /// Sends a save. Redirects are not followed; the answer is read to its end, or given up.
 pub async fn put(url: &str, principal: &str, headers: &Headers, body: &str) -> SaveAnswer {
-    match send(url, principal, headers, body).await {
-        Ok(answer) => answer,
-        Err(thrown) => SaveAnswer::Failed { detail: error_message(&thrown) },
+    let answer = JsFuture::from(send(url, principal, headers, body)).await;
+    let answer = answer.ok().and_then(|answer| answer.dyn_into::<JsString>().ok()).map(String::from);
+    let answer = answer.unwrap_or_default();
+    let (status, body) = answer.split_once(' ').unwrap_or(("", &answer));
+    match status.parse() {
+        Ok(status) => SaveAnswer::Answered { status, body: body.to_owned() },
+        Err(_) => SaveAnswer::Failed { detail: body.to_owned() },
     }
 }
-
-async fn send(url: &str, principal: &str, headers: &Headers, body: &str) -> Result<SaveAnswer, JsValue> {
-    headers.set("Content-Type", "application/json")?;
-    // T6. A header holds no other characters; the server still knows the credentials.
-    if principal.bytes().all(|b| b.is_ascii_graphic()) {
-        headers.set("Patchkeep-Principal", principal)?;
-    }
-    let init = RequestInit::new();
-    init.set_method("PUT");
-    init.set_headers(headers);
-    init.set_body(&JsValue::from_str(body));
-    init.set_redirect(RequestRedirect::Manual);
-    // Engines without it have only their own patience.
-    if let Ok(signal) = timeout_signal(TIMEOUT_MS) {
-        init.set_signal(Some(&signal));
-    }
-    let response: Response = JsFuture::from(global_fetch(url, &init)).await?.unchecked_into();
-    if response.status() == 0 {
-        // What `redirect: "manual"` makes of a redirect: no status, no body.
-        return Ok(SaveAnswer::Answered { status: REDIRECTED, body: String::new() });
-    }
-    let body = read_bounded(&response).await?;
-    Ok(SaveAnswer::Answered { status: response.status(), body })
-}
-
-/// The body's first 64 KiB (K12): more than any answer of the protocol.
-async fn read_bounded(response: &Response) -> Result<String, JsValue> {
-    let Some(stream) = response.body() else { return Ok(String::new()) };
-    let reader: ReadableStreamDefaultReader = stream.get_reader().unchecked_into();
-    let mut bytes = Vec::new();
-    loop {
-        let chunk = JsFuture::from(reader.read()).await?;
-        let Some(value) = property(&chunk, "value") else { break };
-        bytes.extend(value.unchecked_into::<Uint8Array>().to_vec());
-        if bytes.len() > MAX_BODY_BYTES {
-            bytes.truncate(MAX_BODY_BYTES);
-            // Nobody waits for what becomes of it.
-            let _ = reader.cancel();
-            break;
-        }
-    }
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// An answer that takes longer is counted as lost.
-const TIMEOUT_MS: f64 = 60_000.0;
-const MAX_BODY_BYTES: usize = 64 * 1024;
-/// Stands for any 3xx.
-const REDIRECTED: u16 = 302;

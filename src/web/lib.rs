@@ -6,7 +6,7 @@
 //! | [`driver`], [`host`] | the run loop, and what it asks of the embedding program |
 //! | [`open`] | from options to a running driver: storage, identity, journal |
 //! | [`store`], [`idb`], [`memory`] | the journal's storage, durable or not |
-//! | [`identity`], [`locks`] | who this tab is (T1–T3): `sessionStorage` and Web Locks |
+//! | [`identity`] | who this tab is (T1–T3): `sessionStorage` and Web Locks |
 //! | [`socket`], [`fetch`] | the connection, and saves |
 //! | [`clock`], [`random`], [`timers`], [`lifecycle`] | time, randomness, the page's life |
 //! | [`globals`], [`oneshot`] | small tools |
@@ -19,7 +19,6 @@ pub mod host;
 pub mod idb;
 pub mod identity;
 pub mod lifecycle;
-pub mod locks;
 pub mod memory;
 pub mod oneshot;
 pub mod open;
