@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`browser`] | chromedriver and one Chromium with a profile of its own |
 //! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
-//! | [`reference`] | the reference server in this process, and a caller that writes to it |
+//! | [`mod@reference`] | the reference server in this process, and a caller that writes to it |
 //! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
 //! | [`demo_page`] | the demo page, used as a person uses it |
 //! | [`frames`] | `patch` frames with ids and digests |
