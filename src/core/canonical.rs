@@ -1,11 +1,11 @@
 //! RFC 8785 (JSON Canonicalization Scheme), with the refusals of §11.
 
-use crate::json::{self, JsonError, JsonErrorKind, Member, Value};
+use crate::json::{self, JsonError, Value};
 
 /// The canonical form of a JSON text: keys sorted by UTF-16 code units, ECMAScript number form, no white space.
 ///
 /// # Errors
-/// Input that has no such form (§11): see [`JsonErrorKind`].
+/// Input that has no such form (§11): see [`json::JsonErrorKind`].
 pub fn canonicalize(text: &str) -> Result<String, JsonError> {
     let value = json::parse(text)?;
     let mut out = String::with_capacity(text.len());
@@ -33,7 +33,7 @@ pub fn write(out: &mut String, value: &Value<'_>) {
         }
         Value::Object(members) => {
             out.push('{');
-            for (i, member) in sorted(members).into_iter().enumerate() {
+            for (i, member) in json::sorted(members).into_iter().enumerate() {
                 if i > 0 {
                     out.push(',');
                 }
@@ -45,34 +45,6 @@ pub fn write(out: &mut String, value: &Value<'_>) {
         }
     }
 }
-
-/// Members in the order of their keys' UTF-16 code units.
-pub(crate) fn sorted<'m, 'a>(members: &'m [Member<'a>]) -> Vec<&'m Member<'a>> {
-    let mut sorted: Vec<_> = members.iter().collect();
-    // Equal keys are refused, so that a stable order would mean nothing.
-    sorted.sort_unstable_by(|a, b| a.key.encode_utf16().cmp(b.key.encode_utf16()));
-    sorted
-}
-
-/// Whether a number literal has a canonical form: finite, and not an integer that a double would turn into another.
-pub(crate) fn check_number(literal: &str) -> Result<(), JsonErrorKind> {
-    let digits = literal.strip_prefix('-').unwrap_or(literal);
-    let is_integer = digits.bytes().all(|b| b.is_ascii_digit());
-    if is_integer && digits.len() <= EXACT_DIGITS {
-        return Ok(());
-    }
-    let number: f64 = literal.parse().map_err(|_| JsonErrorKind::Syntax)?;
-    if !number.is_finite() {
-        return Err(JsonErrorKind::NotFinite);
-    }
-    if is_integer && ryu_js::Buffer::new().format_finite(number) != literal {
-        return Err(JsonErrorKind::InexactInteger);
-    }
-    Ok(())
-}
-
-/// Every integer of up to 15 digits is exact in a double, and so is its literal.
-const EXACT_DIGITS: usize = 15;
 
 fn write_number(out: &mut String, literal: &str) {
     // The parser accepted the literal, so it is a finite number.

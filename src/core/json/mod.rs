@@ -4,11 +4,13 @@
 //! error with a kind instead of a silent repair. The usual crate would give a double for each number, drop duplicate
 //! keys and tell lone surrogates from syntax errors only by the words of its message.
 
+mod number;
 mod parse;
 mod value;
 mod write;
 
 pub use parse::{parse, parse_lenient};
+pub(crate) use value::sorted;
 pub use value::{Member, Value};
 pub use write::{ObjectWriter, write_string};
 

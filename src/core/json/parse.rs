@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::number::check_number;
+use super::value::sorted;
 use super::{JsonError, JsonErrorKind, MAX_DEPTH, Member, Value};
-use crate::canonical;
 
 /// Reads one JSON text.
 ///
@@ -132,7 +133,7 @@ impl<'a> Parser<'a> {
             self.skip_space();
         }
         if members.len() > PAIRWISE_KEYS {
-            let sorted = canonical::sorted(&members);
+            let sorted = sorted(&members);
             if sorted.windows(2).any(|pair| matches!(pair, [a, b] if a.key == b.key)) {
                 self.note(JsonErrorKind::DuplicateKey, self.at);
             }
@@ -185,7 +186,7 @@ impl<'a> Parser<'a> {
             self.digits()?;
         }
         let literal = self.slice(from);
-        if let Err(kind) = canonical::check_number(literal) {
+        if let Err(kind) = check_number(literal) {
             self.note(kind, from);
         }
         Ok(Value::Number(literal))

@@ -86,3 +86,11 @@ impl<'a> Value<'a> {
         matches!(self, Self::Null)
     }
 }
+
+/// Members in the order of their keys' UTF-16 code units.
+pub(crate) fn sorted<'m, 'a>(members: &'m [Member<'a>]) -> Vec<&'m Member<'a>> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    // Equal keys are refused, so that a stable order would mean nothing.
+    sorted.sort_unstable_by(|a, b| a.key.encode_utf16().cmp(b.key.encode_utf16()));
+    sorted
+}

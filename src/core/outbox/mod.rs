@@ -9,16 +9,22 @@
 //! | `op` | one op and its text form |
 //! | `answer`, `retry_after` | how an answer is read (K5) |
 //! | `io` | what the machine is told, and what it asks for |
-//! | `engine` | which op goes out when (K4, K6, K7, K9, K11) |
+//! | `engine` | the machine's state, and its ways in and out (K11) |
+//! | `keeping` | ops on their way to the store (K1) |
+//! | `servers` | what each server can do (K4) |
+//! | `attempts` | which op goes out when (K6, K7, K9) |
 //! | `outcome` | what becomes of it (K5, K8, K10) |
 
 mod answer;
+mod attempts;
 mod engine;
 mod io;
+mod keeping;
 mod key;
 mod op;
 mod outcome;
 mod retry_after;
+mod servers;
 
 pub use answer::{Answer, Outcome, Reading, Retry, Standing, read};
 pub use engine::{Outbox, OutboxConfig, OutboxStart};

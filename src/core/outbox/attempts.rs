@@ -1,0 +1,169 @@
+//! Attempts and questions: what goes on as soon as it is due, and the checks in the task that sends (K6, K7, K9).
+
+use super::OpKey;
+use super::engine::{Entry, Flight, GRACE_MS, Outbox};
+use super::io::{OutboxOutput, Request};
+use super::op::{OnFailure, Op, OpState};
+use crate::time::Now;
+
+impl Outbox {
+    /// The ops that go on as soon as they are due: one a lane, in order, and those that were applied, which let their
+    /// lane go on and are asked about meanwhile (K9).
+    pub(super) fn candidates(&self) -> impl Iterator<Item = &Entry> {
+        let mut blocked: Vec<&str> = Vec::new();
+        self.entries.iter().filter(move |entry| {
+            let op = &entry.op;
+            let is_passed = op.state.is_settled() && op.on_failure == OnFailure::Pass;
+            if op.state != OpState::Applied {
+                if op.state.lets_lane_go_on() || is_passed || blocked.contains(&op.lane.as_str()) {
+                    return false;
+                }
+                blocked.push(&op.lane);
+            }
+            let goes_on = matches!(op.state, OpState::Queued | OpState::Waiting | OpState::Applied);
+            goes_on && entry.is_stored && entry.flight.is_none()
+        })
+    }
+
+    pub(super) fn run_lanes(&mut self, now: Now, server_now_ms: Option<u64>) {
+        let due = |e: &&Entry| now.mono_ms >= e.due_ms;
+        let ready: Vec<OpKey> = self.candidates().filter(due).map(|e| e.op.key.clone()).collect();
+        for key in ready {
+            self.begin(now, server_now_ms, &key);
+        }
+    }
+
+    /// Begins what is due for an op: an attempt, or a question about one that was applied.
+    pub(super) fn begin(&mut self, now: Now, server_now_ms: Option<u64>, key: &OpKey) {
+        let Some(op) = self.op(key) else { return };
+        let (origin, state) = (op.origin.clone(), op.state);
+        if let Some(code) = self.is_over(now, op) {
+            self.end_unsent(key, code);
+            return;
+        }
+        let Some(listed) = self.capabilities(&origin) else {
+            self.await_capabilities(now, key, &origin);
+            return;
+        };
+        if self.offline {
+            self.probe(now, key, &origin);
+            return;
+        }
+        if state == OpState::Applied {
+            self.request(now, key, true);
+            return;
+        }
+        let Some(entry) = self.entry_mut(key) else { return };
+        if entry.op.ambiguous && !(entry.op.keys_listed_at_first && listed.idempotency_keys) {
+            self.end_unsent(key, "keys_not_listed");
+            return;
+        }
+        entry.op.attempts += 1;
+        entry.op.state = OpState::Sending;
+        if entry.op.attempts == 1 {
+            entry.op.first_attempt_ms = Some(now.wall_ms);
+            entry.op.first_attempt_server_ms = server_now_ms;
+            entry.op.keys_listed_at_first = listed.idempotency_keys;
+        }
+        self.save(key);
+        let transaction = self.next_transaction();
+        if let Some(entry) = self.entry_mut(key) {
+            entry.flight = Some(Flight::Writing { transaction });
+        }
+        if !self.durable {
+            self.sending_is_written(now, key, transaction);
+        }
+    }
+
+    /// Why an op may not be sent (again): its deadline, its key's life (K7) or its attempts are over.
+    pub(super) fn is_over(&self, now: Now, op: &Op) -> Option<&'static str> {
+        let exhausted = op.state != OpState::Applied && op.attempts >= self.config.most_attempts;
+        self.is_over_in_time(now, op).or_else(|| exhausted.then_some("attempts_exhausted"))
+    }
+
+    pub(super) fn is_over_in_time(&self, now: Now, op: &Op) -> Option<&'static str> {
+        let ttl = self.origins.get(&op.origin).and_then(|o| o.known).and_then(|c| c.key_ttl_ms);
+        let ttl = ttl.unwrap_or(self.config.default_key_ttl_ms);
+        if op.first_attempt_ms.is_some_and(|first| now.wall_ms.saturating_sub(first) >= ttl) {
+            return Some("key_ttl_passed");
+        }
+        let is_late = op.deadline_ms.is_some_and(|deadline| now.wall_ms >= deadline);
+        (is_late && op.state != OpState::Applied).then_some("deadline_passed")
+    }
+
+    /// Ends an op without another attempt: one that was never sent had no effect, of any other nobody can tell.
+    pub(super) fn end_unsent(&mut self, key: &OpKey, code: &'static str) {
+        let Some(entry) = self.entry_mut(key) else { return };
+        entry.op.state = if entry.op.attempts == 0 { OpState::Refused } else { OpState::Unknown };
+        entry.op.code = Some(code.into());
+        entry.flight = None;
+        self.save(key);
+    }
+
+    /// Waiting ends early, for ops that wait on nothing but time.
+    pub(super) fn hurry(&mut self, now: Now) {
+        for entry in &mut self.entries {
+            if !entry.awaits_capabilities {
+                entry.due_ms = entry.due_ms.min(now.mono_ms.max(entry.floor_ms));
+            }
+        }
+    }
+
+    /// `sending` is durable: the request goes out in this task, unless something has come between (K7, K10).
+    pub(super) fn sending_is_written(&mut self, now: Now, key: &OpKey, id: u64) {
+        let suspended = self.suspended;
+        let Some(entry) = self.entry_mut(key) else { return };
+        if entry.flight != Some(Flight::Writing { transaction: id }) {
+            return;
+        }
+        entry.flight = None;
+        if entry.cancelled {
+            self.cancel_unsent(key);
+            return;
+        }
+        if suspended {
+            // Nothing was sent; the attempt's number is spent, which is all a server can see of it.
+            entry.op.state = OpState::Waiting;
+            entry.due_ms = now.mono_ms;
+            self.save(key);
+            return;
+        }
+        if let Some(code) = self.op(key).and_then(|op| self.is_over_in_time(now, op)) {
+            self.end_unsent(key, code);
+            return;
+        }
+        self.request(now, key, false);
+    }
+
+    pub(super) fn ask(&mut self, now: Now, key: &OpKey) {
+        self.request(now, key, true);
+    }
+
+    pub(super) fn request(&mut self, now: Now, key: &OpKey, ask: bool) {
+        self.last_request += 1;
+        let request = self.last_request;
+        let timeout_ms = self.config.attempt_timeout_ms;
+        let Some(op) = self.op(key) else { return };
+        let listed = self.origins.get(&op.origin).and_then(|o| o.known).unwrap_or_default();
+        let mut headers = vec![("Idempotency-Key", op.key.header_value(listed.structured_keys))];
+        if ask {
+            headers.push(("Idempotency-Ask", "true".into()));
+        } else if listed.attempts {
+            headers.push(("Idempotency-Attempt", op.attempts.to_string()));
+            if let Some(ms) = op.first_attempt_server_ms {
+                headers.push(("Idempotency-First-Attempt", ms.to_string()));
+            }
+        }
+        if op.body.is_some() {
+            headers.push(("Content-Type", op.content_type.clone()));
+        }
+        let (method, body) = (op.method.clone(), op.body.clone());
+        let url = op.origin.clone() + &op.path;
+        let fetch = Request { request, key: key.clone(), method, url, body, headers, timeout_ms };
+        self.outputs.push_back(OutboxOutput::Fetch(fetch));
+        if let Some(entry) = self.entry_mut(key) {
+            let until_ms = now.mono_ms + timeout_ms + GRACE_MS;
+            entry.flight = Some(Flight::Request { request, ask, until_ms });
+        }
+    }
+}
