@@ -1,5 +1,6 @@
 //! Every case of the vectors in this repository, and our own stories in the same format.
 
+use patchkeep_core::{edit, json};
 use patchkeep_rules::answers::AnswerVectors;
 use patchkeep_rules::digests::DigestVectors;
 use patchkeep_rules::scenario::ScenarioFile;
@@ -51,4 +52,20 @@ fn a_story_that_does_not_go_as_told_fails() {
         {"expect":{"text":{"D":""}}}]}]}"#;
     let file: ScenarioFile = serde_json::from_str(told).unwrap();
     assert_eq!(file.scenarios[0].run(), Err("step 4: text of D is \"x\", expected \"\"".into()));
+}
+
+/// The same cases run through the TypeScript of the package: tab and server make the same text of an edit (§10).
+#[test]
+fn s10_edit_vectors() {
+    let cases: Vec<serde_json::Value> = serde_json::from_str(include_str!("../../vectors/edits.json")).unwrap();
+    assert!(!cases.is_empty());
+    for case in &cases {
+        let body = case["body"].to_string();
+        let result = edit::apply(case["text"].as_str().unwrap(), &json::parse(&body).unwrap());
+        let told = match result {
+            Ok(text) => serde_json::json!({ "text": text }),
+            Err(reason) => serde_json::json!({ "reason": reason.as_str() }),
+        };
+        assert_eq!(told, case["expect"], "{case}");
+    }
 }
