@@ -36,5 +36,5 @@ pub fn run() -> Result<()> {
 pub fn bench() -> Result<()> {
     let browser = browser::ensure()?;
     build::all()?;
-    browser.tell(cargo(&["run", "--quiet", "--release", "--package", "patchkeep-e2e", "--bin", "bench"])).run()
+    browser.tell(cargo(&["run", "--quiet", "--package", "patchkeep-e2e", "--bin", "bench"])).run()
 }
