@@ -114,6 +114,8 @@ pub struct World {
     pub max_frame_bytes: u64,
     /// While set, transactions wait in [`World::held`] instead of running.
     pub hold_store: bool,
+    /// How many transactions the session asked for.
+    pub transactions: u64,
     /// Transactions that wait.
     pub held: VecDeque<Transaction>,
     /// How often each patch took effect in the tab's memory, over all of its contexts.
@@ -148,6 +150,7 @@ impl World {
             pending: Vec::new(),
             max_frame_bytes: DEFAULT_MAX_FRAME_BYTES as u64,
             hold_store: false,
+            transactions: 0,
             held: VecDeque::new(),
             effects: BTreeMap::new(),
             context_began_ms: 0,
@@ -404,6 +407,7 @@ impl World {
             Output::Send { conn, text } => self.send(conn, &text),
             Output::Transact(transaction) if self.hold_store => self.held.push_back(transaction),
             Output::Transact(transaction) => {
+                self.transactions += 1;
                 let outcome = self.store.run(&transaction);
                 self.inputs.push_back(Event::Transaction { id: transaction.id, outcome });
             }

@@ -1,41 +1,45 @@
 //! Records on their way to the store, and what comes back from it: durable, fenced (J4), or failed (J11).
 
+use super::store::Urgency;
 use super::{Notice, Output, Session, Status};
 use crate::ids::PatchId;
-use crate::journal::Record;
+use crate::journal::{Record, RecordState};
 use crate::storage::{Durability, StorageFault, TransactionOutcome, Write};
 use crate::time::Now;
 
 impl Session {
     /// Sends the next transaction off, where there is one.
-    pub(super) fn run_store(&mut self) {
-        if let Some(transaction) = self.store.next(self.identity.tab_id, self.identity.epoch) {
+    pub(super) fn run_store(&mut self, now: Now) {
+        if let Some(transaction) = self.store.next(now.mono_ms, self.identity.tab_id, self.identity.epoch) {
             self.outputs.push_back(Output::Transact(transaction));
         }
     }
 
-    /// Stores a record and tells the host. Nothing waits for it to be durable (J8).
+    /// Stores a record and tells the host. Nothing waits for it to be durable, and that an effect was made least of
+    /// all (J8): whether it is `applied` or `applying`, a later instance must ask (J7).
     pub(super) fn put_record(&mut self, record: Record) {
-        self.write_record(record, false);
+        let only_applied = record.state == RecordState::Applied && !record.kept && !record.flushed;
+        self.write_record(record, if only_applied { Urgency::Lazy } else { Urgency::Now });
     }
 
     /// Stores an intent; returns the transaction to wait for, or `None` where the journal lives in memory (J1).
     pub(super) fn put_intent(&mut self, record: Record) -> Option<u64> {
-        self.write_record(record, self.journal.durability == Durability::Strict)
+        let is_strict = self.journal.durability == Durability::Strict;
+        self.write_record(record, if is_strict { Urgency::Strict } else { Urgency::Now })
     }
 
-    fn write_record(&mut self, mut record: Record, strict: bool) -> Option<u64> {
+    fn write_record(&mut self, mut record: Record, urgency: Urgency) -> Option<u64> {
         record.epoch = self.identity.epoch;
         self.notify(Notice::Record(self.view(&record)));
         let write = Write::Put { key: record.key(), record: record.encode() };
         self.journal.put(record);
-        self.write(write, strict)
+        self.write(write, urgency)
     }
 
     /// Forgets a record whose patch is known to have had no effect.
     pub(super) fn forget_record(&mut self, patch_id: PatchId) {
         if let Some(record) = self.journal.remove(patch_id) {
-            self.write(Write::Remove(record.key()), false);
+            self.write(Write::Remove(record.key()), Urgency::Now);
             self.notify(Notice::RecordGone { doc: record.doc, patch_id });
         }
     }
@@ -51,8 +55,8 @@ impl Session {
         }
     }
 
-    fn write(&mut self, write: Write, strict: bool) -> Option<u64> {
-        (self.journal.durability != Durability::Memory).then(|| self.store.add(write, strict))
+    fn write(&mut self, write: Write, urgency: Urgency) -> Option<u64> {
+        (self.journal.durability != Durability::Memory).then(|| self.store.add(write, urgency))
     }
 
     pub(super) fn on_transaction(&mut self, now: Now, random: [u128; 2], id: u64, outcome: TransactionOutcome) {

@@ -143,7 +143,7 @@ impl Session {
     pub fn handle(&mut self, input: Input) {
         let Input { now, random, event } = input;
         if self.status != Status::Live {
-            self.handle_after_the_end(event);
+            self.handle_after_the_end(now, event);
             return;
         }
         match event {
@@ -160,7 +160,7 @@ impl Session {
             Event::LockLost => self.fence(),
             Event::StorageLost(fault) => self.storage_failed(now, random, fault),
             Event::Timer => {}
-            Event::Close => self.close(),
+            Event::Close => self.close(now),
         }
         self.advance(now, random);
     }
@@ -177,7 +177,7 @@ impl Session {
         }
         let calls = self.calls.values().filter(|c| !c.overdue);
         let calls = calls.map(|c| c.since.mono_ms + self.config.handler_timeout_ms).min();
-        [self.connection.next_wake(), calls].into_iter().flatten().min()
+        [self.connection.next_wake(), calls, self.store.next_wake()].into_iter().flatten().min()
     }
 
     /// Whether an asynchronous handler's effect is still wanted: its document instance lives, and so does the session.
@@ -243,17 +243,20 @@ impl Session {
         self.run_due_calls(now);
         self.run_lanes(now);
         self.run_connection(now, random);
-        self.run_store();
+        self.run_store(now);
     }
 
     /// A fenced or closed session does nothing any more, but a socket that opens late is closed, and a closed one
     /// still writes what it had to write.
-    fn handle_after_the_end(&mut self, event: Event) {
+    fn handle_after_the_end(&mut self, now: Now, event: Event) {
         match event {
             Event::Socket { conn, event: SocketEvent::Opened } => {
                 self.outputs.push_back(Output::CloseSocket { conn, code: wire::CLOSE_NORMAL });
             }
-            Event::Transaction { id, .. } if self.store.ended(id) && self.status == Status::Closed => self.run_store(),
+            Event::Transaction { id, .. } if self.store.ended(id) && self.status == Status::Closed => {
+                self.store.hurry();
+                self.run_store(now);
+            }
             _ => {}
         }
     }

@@ -137,6 +137,7 @@ impl Session {
 
     /// The page goes to sleep: every connection is dead and every uncalled intent dropped, in this task (T4).
     pub(super) fn suspend(&mut self) {
+        self.store.hurry();
         // One that waits for the host's credentials goes on waiting for them.
         if !matches!(self.connection.phase, Phase::Ended | Phase::Held(_)) {
             self.close_socket(CLOSE_NORMAL);
@@ -173,8 +174,10 @@ impl Session {
         self.end(Status::Fenced);
     }
 
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self, now: Now) {
         self.end(Status::Closed);
+        self.store.hurry();
+        self.run_store(now);
     }
 
     fn end(&mut self, status: Status) {
@@ -184,9 +187,6 @@ impl Session {
         self.close_socket(CLOSE_NORMAL);
         if status == Status::Closed {
             self.drop_uncalled();
-            if let Some(transaction) = self.store.next(self.identity.tab_id, self.identity.epoch) {
-                self.outputs.push_back(Output::Transact(transaction));
-            }
         }
         for document in self.documents.values_mut() {
             document.lane = Lane::default();

@@ -2,9 +2,10 @@
 
 use patchkeep_core::error::ProblemCode;
 use patchkeep_core::frame::{Homed, ServerFrame};
+use patchkeep_core::journal::RecordState;
 use patchkeep_core::session::{Event, Notice, ReconcileOutcome, Status};
 use patchkeep_core::storage::{Durability, StorageFault};
-use patchkeep_rules::world::{HandlerMode, ReconcileMode};
+use patchkeep_rules::world::{HandlerMode, ReconcileMode, World};
 
 use crate::support::{deliver, doc, id, patch, query, text, told, world, world_with};
 
@@ -266,6 +267,35 @@ fn j08_a_result_that_cannot_be_sent_is_dropped_and_the_ack_goes_out() {
         assert_eq!(told(&mut w), ["ack 1 new"]);
         assert!(w.notices.iter().any(|n| matches!(n, Notice::Problem { code: ProblemCode::ResultDropped, .. })));
     }
+}
+
+#[test]
+fn j08_what_nothing_waits_for_shares_a_transaction() {
+    let stored_state = |w: &mut World| {
+        w.die();
+        w.load();
+        w.record(id(3)).unwrap().state
+    };
+    let lived = || {
+        let mut w = world(Homed::Elsewhere);
+        let before = w.transactions;
+        for n in 1..=3 {
+            deliver(&mut w, n, 1);
+        }
+        assert_eq!(told(&mut w).len(), 3);
+        assert_eq!(w.transactions - before, 3, "one a patch: its intent");
+        w
+    };
+    assert_eq!(stored_state(&mut lived()), RecordState::Applying, "which is asked about like `applied` (J7)");
+    let mut waited = lived();
+    waited.advance(100);
+    assert_eq!(stored_state(&mut waited), RecordState::Applied);
+    let mut suspended = lived();
+    suspended.happen(Event::Suspend);
+    assert_eq!(stored_state(&mut suspended), RecordState::Applied);
+    let mut closed = lived();
+    closed.happen(Event::Close);
+    assert_eq!(stored_state(&mut closed), RecordState::Applied);
 }
 
 #[test]
