@@ -63,9 +63,9 @@ async function fetchModule(): Promise<Response> {
   return response;
 }
 
-/** Compiles while it loads where the server names the media type, otherwise afterwards. */
+/** Compiles while it loads where the server names the media type, bare as engines want it, otherwise afterwards. */
 async function compile(response: Response): Promise<WebAssembly.Module> {
-  const isWasm = response.headers.get("content-type")?.split(";")[0]?.trim() === "application/wasm";
+  const isWasm = response.headers.get("content-type")?.trim().toLowerCase() === "application/wasm";
   try {
     if (isWasm && typeof WebAssembly.compileStreaming === "function") {
       return await WebAssembly.compileStreaming(response);

@@ -178,7 +178,8 @@ impl Driver {
     /// Closes the session and waits until what was to be written is written. Then the tab id is left to the next one.
     pub async fn close(self: &Rc<Self>) {
         self.deliver(Event::Close);
-        if let Some(written) = self.until_idle() {
+        // What was queued behind a transaction goes out when that one has ended.
+        while let Some(written) = self.until_idle() {
             written.await;
         }
         self.store.close();
