@@ -1,5 +1,5 @@
 //! `size`: what a page has to load, file by file: the module, its bindings, the package's own JavaScript. The budget is
-//! in git (`pkg/size-budget.json`, bytes after brotli); past it the command fails.
+//! in git (`pkg/size-budget.json`, bytes after brotli, beside what it is to become); past it the command fails.
 //!
 //! Measured as published, each file for itself. A bundler minifies and joins them, so an app loads less than this.
 
