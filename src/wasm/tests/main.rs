@@ -3,6 +3,7 @@
 #![cfg(target_arch = "wasm32")]
 
 mod re_entrancy;
+mod storage;
 mod support;
 mod surface;
 

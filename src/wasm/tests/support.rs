@@ -63,14 +63,20 @@ impl Tab {
 
     /// Opens a session; `script` changes `host` before.
     pub async fn open(durability: &str, script: &str) -> Self {
+        let principal = "test/".to_owned() + &patchkeep_web::random::uuid().to_string();
+        Self::open_as(durability, script, &principal).await
+    }
+
+    /// Opens a session of a principal, which is `host.principal`.
+    pub async fn open_as(durability: &str, script: &str, principal: &str) -> Self {
         let host = Function::new_no_args(HOST).call0(&JsValue::NULL).expect("the host's script runs");
         let tab = Self { host };
         tab.run(script).await;
         let socket = Reflect::get(&tab.host, &"Socket".into()).expect("the host has a socket");
         Reflect::set(&js_sys::global(), &"WebSocket".into(), &socket).expect("WebSocket can be replaced");
         let sink = tab.run("return host.sink()").await;
-        let principal = "test/".to_owned() + &patchkeep_web::random::uuid().to_string();
-        let session = open_session(sink.unchecked_into(), principal, durability.into(), 30_000.0, "blob".into());
+        Reflect::set(&tab.host, &"principal".into(), &principal.into()).expect("the host takes it");
+        let session = open_session(sink.unchecked_into(), principal.into(), durability.into(), 30_000.0, "blob".into());
         let session: EngineSession = session.await.expect("the session opens");
         Reflect::set(&tab.host, &"engine".into(), &session.into()).expect("the host takes it");
         tab.run("return host.tick()").await;

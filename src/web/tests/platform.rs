@@ -4,7 +4,9 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use js_sys::Function;
 use patchkeep_core::ids::DocId;
+use patchkeep_core::session::SaveAnswer;
 use patchkeep_web::oneshot::oneshot;
 use patchkeep_web::timers::Timer;
 use patchkeep_web::{clock, fetch, random};
@@ -79,5 +81,48 @@ fn a_document_has_one_address_or_none() {
     assert_eq!(url("a b/ü?#%").as_deref(), Some("https://host/api/docs/a%20b/%C3%BC%3F%23%25"));
     for doc in ["..", "a/../b", "./a", "a/."] {
         assert_eq!(url(doc), None, "{doc}");
+    }
+}
+
+/// Sends a save to a `fetch` with this body.
+async fn save_with(fetch_body: &str) -> SaveAnswer {
+    let fetch = Function::new_with_args("url, init", fetch_body);
+    let replaced = Replaced::with("fetch", &fetch);
+    let headers = web_sys::Headers::new().unwrap();
+    headers.set("authorization", "Bearer x").unwrap();
+    let answer = fetch::put("https://host/docs/d", "ws/user", &headers, "{}").await;
+    drop(replaced);
+    answer
+}
+
+fn answered(status: u16, body: &str) -> SaveAnswer {
+    SaveAnswer::Answered { status, body: body.into() }
+}
+
+#[wasm_bindgen_test]
+async fn w01_a_save_is_one_put_that_follows_no_redirect() {
+    let echo = "const { method, headers, body, redirect } = init;
+        return new Response([url, method, redirect, body, ...headers].join(' '), { status: 201 })";
+    let expected = "https://host/docs/d PUT manual {} authorization,Bearer x content-type,application/json \
+                    patchkeep-principal,ws/user";
+    assert_eq!(save_with(echo).await, answered(201, expected));
+}
+
+#[wasm_bindgen_test]
+async fn k12_an_answer_is_whole_or_bounded_or_none() {
+    assert_eq!(save_with("return new Response(null, { status: 204 })").await, answered(204, ""));
+    assert_eq!(save_with("return new Response('é 😀', { status: 409 })").await, answered(409, "é 😀"));
+    // What `redirect: "manual"` gives for a redirect.
+    assert_eq!(save_with("return Response.error()").await, answered(302, ""));
+    let SaveAnswer::Answered { status: 200, body } = save_with("return new Response('x'.repeat(2 ** 20))").await else {
+        panic!("a long answer is cut, not refused");
+    };
+    assert_eq!(body.len(), 64 * 1024);
+    for failing in [
+        "throw new TypeError('offline')",
+        "return Promise.reject(new TypeError('offline'))",
+        "return new Response(new ReadableStream({ pull(c) { c.error(new TypeError('offline')); } }))",
+    ] {
+        assert_eq!(save_with(failing).await, SaveAnswer::Failed { detail: "offline".into() }, "{failing}");
     }
 }
