@@ -36,14 +36,25 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const checked = checkSessionOptions(options);
   const { signal } = checked;
   signal?.throwIfAborted();
-  const engine = await loadEngine();
-  const session = await Session.open(engine, checked);
-  if (signal?.aborted) {
-    await session.close();
-    signal.throwIfAborted();
+  const opening = loadEngine().then((engine) => Session.open(engine, checked));
+  if (signal === undefined) {
+    return opening;
   }
-  signal?.addEventListener("abort", () => void session.close(), { once: true, signal: session.ended });
+  const session = await unlessAborted(opening, signal);
+  signal.addEventListener("abort", () => void session.close(), { once: true, signal: session.ended });
   return session;
+}
+
+/** What opens after all once nobody waits for it is closed again. */
+function unlessAborted(opening: Promise<Session>, signal: AbortSignal): Promise<Session> {
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => {
+      reject(signal.reason);
+      opening.then((session) => session.close()).catch(() => undefined);
+    };
+    signal.addEventListener("abort", giveUp, { once: true });
+    opening.then(resolve, reject).finally(() => signal.removeEventListener("abort", giveUp));
+  });
 }
 
 /** One principal's session in this page. */
