@@ -19,6 +19,26 @@ pub struct Cli {
 pub enum Command {
     /// Change a document, once.
     Patch(Box<Patch>),
+    /// Ask what became of a key. Changes nothing.
+    Ask {
+        /// The op key of an earlier invocation.
+        key: String,
+        /// Where and who.
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Say what became of a key whose outcome nobody can tell. The first word stands.
+    Settle {
+        /// The op key.
+        key: String,
+        /// What you found: whether the edit is in the document. `not-applied` also fences what the tab it went to
+        /// still holds: that cannot be saved any more.
+        #[arg(long = "as", id = "verdict", value_enum)]
+        verdict: Verdict,
+        /// Where and who.
+        #[command(flatten)]
+        common: Common,
+    },
     /// Print a document's text.
     Read {
         /// The document.
@@ -97,6 +117,16 @@ pub struct Patch {
     pub common: Common,
 }
 
+/// A person's word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Verdict {
+    /// The edit is there.
+    Applied,
+    /// It is not.
+    #[value(alias = "not_applied")]
+    NotApplied,
+}
+
 /// A side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Where {
@@ -145,7 +175,7 @@ mod tests {
         let all = ["agent", "patch", "d", "--token", "t"].iter().chain(args);
         match Cli::try_parse_from(all)?.command {
             Command::Patch(patch) => Ok(patch.body().unwrap()),
-            Command::Read { .. } => unreachable!("it parsed `patch`"),
+            other => unreachable!("it parsed `patch`, not {other:?}"),
         }
     }
 

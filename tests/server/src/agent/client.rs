@@ -117,6 +117,22 @@ impl Client {
         self.reply(sending).await
     }
 
+    /// Asks what is known of a key.
+    pub async fn ask(&self, key: &str) -> Reply {
+        self.reply(self.http.get(self.key_url(key, "")).header(AUTHORIZATION, self.bearer.clone())).await
+    }
+
+    /// Tells a person's word about a key. The same word again changes nothing.
+    pub async fn settle(&self, key: &str, verdict: crate::decide::Verdict) -> Reply {
+        let request = self
+            .http
+            .post(self.key_url(key, "/settle"))
+            .header(AUTHORIZATION, self.bearer.clone())
+            .header(CONTENT_TYPE, "application/json")
+            .body(format!(r#"{{"as":"{}"}}"#, verdict.as_str()));
+        self.reply(request).await
+    }
+
     async fn reply(&self, request: reqwest::RequestBuilder) -> Reply {
         let response = match request.send().await {
             Ok(response) => response,
@@ -133,17 +149,24 @@ impl Client {
     }
 
     fn doc_url(&self, doc: &str) -> String {
-        let mut url = format!("{}/api/docs/", self.server);
-        for byte in doc.bytes() {
-            match byte {
-                b'/' | b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => {
-                    url.push(char::from(byte))
-                }
-                _ => url.push_str(&format!("%{byte:02X}")),
-            }
-        }
-        url
+        let parts: Vec<_> = doc.split('/').map(escaped).collect();
+        format!("{}/api/docs/{}", self.server, parts.join("/"))
     }
+
+    fn key_url(&self, key: &str, rest: &str) -> String {
+        format!("{}/api/keys/{}{rest}", self.server, escaped(key))
+    }
+}
+
+/// One segment of a path.
+fn escaped(segment: &str) -> String {
+    segment.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
 }
 
 impl Reply {
@@ -164,6 +187,11 @@ impl Reply {
     /// A document's text.
     pub fn text(&self) -> Option<String> {
         self.find(&["text"], |v| v.as_str().map(Into::into))
+    }
+
+    /// The error's code.
+    pub fn code(&self) -> Option<String> {
+        self.find(&["error", "code"], |v| v.as_str().map(str::to_owned))
     }
 
     /// The error for a person.

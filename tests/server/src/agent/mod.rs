@@ -12,9 +12,9 @@ mod report;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use patchkeep_core::outbox::{self, Standing};
+use patchkeep_core::outbox::{self, Outcome, Standing};
 
-pub use args::{Cli, Command, Common, Patch, Where};
+pub use args::{Cli, Command, Common, Patch, Verdict, Where};
 pub use client::{Capabilities, Client, Reply, Request};
 pub use policy::{End, Next, Progress, next};
 
@@ -24,6 +24,8 @@ use report::Report;
 pub async fn run(cli: Cli) -> ExitCode {
     let ended = match cli.command {
         Command::Patch(patch) => run_patch(&patch).await,
+        Command::Ask { key, common } => run_ask(&key, &common).await,
+        Command::Settle { key, verdict, common } => run_settle(&key, verdict, &common).await,
         Command::Read { doc, common } => run_read(&doc, &common).await,
     };
     match ended {
@@ -47,6 +49,31 @@ async fn run_read(doc: &str, common: &Common) -> Result<End, String> {
         print!("{text}");
     }
     Ok(End::Done)
+}
+
+/// The outcome of an earlier invocation, whose answer was ambiguous: only what the server knows of the key counts.
+async fn run_ask(key: &str, common: &Common) -> Result<End, String> {
+    let reply = Client::new(common)?.ask(key).await;
+    let standing = Standing { keys_listed: true, earlier_ambiguous: true, ..Standing::default() };
+    let reading = outbox::read(&reply.answer(), standing);
+    let end = match (reading.outcome, reply.never_sent) {
+        (_, true) => End::Other,
+        (Outcome::Pending, _) if reply.status == 401 => End::Other,
+        (outcome, _) => policy::end_of(outcome),
+    };
+    Report::new(common.json).asked(end, &reading, &reply, key);
+    Ok(end)
+}
+
+async fn run_settle(key: &str, verdict: Verdict, common: &Common) -> Result<End, String> {
+    let verdict = match verdict {
+        Verdict::Applied => crate::decide::Verdict::Applied,
+        Verdict::NotApplied => crate::decide::Verdict::NotApplied,
+    };
+    let reply = Client::new(common)?.settle(key, verdict).await;
+    let end = policy::settled(&reply);
+    Report::new(common.json).settled(end, &reply, key);
+    Ok(end)
 }
 
 async fn run_patch(patch: &Patch) -> Result<End, String> {

@@ -124,7 +124,20 @@ pub fn next(reading: &Reading, reply: &Reply, asking: bool, progress: &mut Progr
     }
 }
 
-const fn end_of(outcome: Outcome) -> End {
+/// How a person's word was taken (S10). Where no answer came, the same word may be given again.
+pub(super) fn settled(reply: &Reply) -> End {
+    match (reply.status, reply.code().as_deref()) {
+        (200, _) => End::Done,
+        (409, Some("already_settled")) => End::Conflict,
+        (404 | 409, Some(_)) => End::Refused,
+        (400..500, _) => End::Other,
+        _ if reply.never_sent => End::Other,
+        _ => End::Unknown,
+    }
+}
+
+/// How it ends with this outcome.
+pub(super) const fn end_of(outcome: Outcome) -> End {
     match outcome {
         Outcome::Done => End::Done,
         Outcome::Refused => End::Refused,

@@ -38,6 +38,30 @@ impl Report {
         }
     }
 
+    /// What is known of a key.
+    pub(super) fn asked(&self, end: End, reading: &Reading, reply: &Reply, key: &str) {
+        match (end, settlement(reply)) {
+            (End::Done, Some(line)) => self.line("settled", &line, key, reply),
+            // Nothing was waited for: `not saved in time` would be wrong.
+            (End::Unsaved, _) => self.line("applied", "applied · pending save", key, reply),
+            _ => self.ended(end, reading, reply, key),
+        }
+    }
+
+    /// How a person's word was taken.
+    pub(super) fn settled(&self, end: End, reply: &Reply, key: &str) {
+        match (end, settlement(reply)) {
+            (End::Done, line) => self.line("settled", line.as_deref().unwrap_or("settled"), key, reply),
+            (End::Conflict, _) => self.line("conflict", &format!("conflict · {}", reply.failure()), key, reply),
+            (End::Refused, _) => self.line("refused", &format!("refused · {}", reply.failure()), key, reply),
+            (End::Other, _) if reply.never_sent => {
+                self.line("other", "the server cannot be reached · nothing was sent", key, reply);
+            }
+            (End::Other, _) => self.line("other", &reply.failure(), key, reply),
+            _ => self.line("unknown", "unknown · no answer · the same word may be given again", key, reply),
+        }
+    }
+
     /// It is over.
     pub(super) fn ended(&self, end: End, reading: &Reading, reply: &Reply, key: &str) {
         let code = reading.code.as_deref().unwrap_or("no_answer");
@@ -81,4 +105,12 @@ impl Report {
         w.end();
         println!("{out}");
     }
+}
+
+/// A person's word in an answer, as a line.
+fn settlement(reply: &Reply) -> Option<String> {
+    let part = |name| reply.find(&["settled", name], |v| v.as_str().map(str::to_owned));
+    let line = format!("settled · {} · by {}", part("as")?, part("by")?);
+    let contradicted = reply.find(&["settled", "contradicted"], |v| v.as_bool()) == Some(true);
+    Some(if contradicted { format!("{line} · contradicted since") } else { line })
 }

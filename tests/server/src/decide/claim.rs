@@ -4,6 +4,7 @@ use patchkeep_core::digest::Digest;
 use patchkeep_core::ids::Uuid;
 
 use super::answer::{self, Answer};
+use super::person::settled_view;
 use super::row::{KeyId, KeyRow, KeyState, SettledBy};
 use super::tab::Here;
 
@@ -103,6 +104,7 @@ fn fresh(attempt: &Attempt, facts: &ClaimFacts, created_at: u64) -> KeyRow {
         settled_by: None,
         settled_at: None,
         contradicted: false,
+        settlement: None,
     }
 }
 
@@ -165,6 +167,7 @@ pub fn view(row: &KeyRow, replayed: bool, patient: bool) -> View {
     match (row.state, &row.recorded) {
         (KeyState::Done | KeyState::Refused, Some(recorded)) => View::Answer(Answer::from_record(recorded, replayed)),
         (KeyState::Lost, _) => View::Answer(answer::lost(row)),
+        (KeyState::Settled, _) => View::Answer(settled_view(row)),
         (KeyState::Acked, _) => View::Applied,
         (KeyState::Delivered, _) => View::Waiting,
         (KeyState::Unknown, _) if patient && row.settled_by != Some(SettledBy::Tab) => View::Waiting,

@@ -4,7 +4,7 @@
 //!  claimed ──► done (direct write)            delivered ──► acked ──► done (a save, W2)
 //!     │  └──► delivered (a tab has it open)       │  │         └────► lost (proven absent after the ack)
 //!     └─► refused                                 │  └──► refused
-//!   lease over: may be taken over                 └────► unknown ──► acked · done · refused
+//!   lease over: may be taken over                 └────► unknown ──► acked · done · refused · settled
 //! ```
 //!
 //! Nothing here does I/O, reads a clock or draws a random number. The caller reads the rows and writes what comes
@@ -13,6 +13,7 @@
 mod answer;
 mod claim;
 mod execute;
+mod person;
 mod resume;
 mod row;
 mod save;
@@ -22,8 +23,11 @@ mod tab;
 pub use answer::{Answer, Since, applied, in_flight, key_expired, key_unknown, lost, outcome_unknown};
 pub use claim::{Attempt, Claim, ClaimFacts, Rejoin, SAFETY_MARGIN_MS, View, claim, rejoin, view};
 pub use execute::{Elected, ExecuteFacts, Execution, Write, execute};
+pub use person::{Word, settle, settlement_answer};
 pub use resume::{adopted, resume};
-pub use row::{Announced, Document, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, TabOwner};
+pub use row::{
+    Announced, Document, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, Settlement, TabOwner, Verdict,
+};
 pub use save::{Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
 pub use settle::{Follow, Settled, Speaker, acknowledged, expired, not_seen, refused, unknown};
 pub use tab::{Here, admit};

@@ -14,10 +14,15 @@ pub fn resume(row: &KeyRow, listed: Option<&UnconfirmedEntry>, speaker: &Speaker
     if let Some(entry) = listed {
         return told(row, entry, speaker);
     }
+    let recipient = &plan.recipient;
+    if row.state == KeyState::Settled {
+        // Nothing is asked any more; only a proof counts, and only against the word (S10).
+        let proven = recipient.incarnation != incarnation && (recipient.homed, homed) == (Homed::Server, Homed::Server);
+        return if proven { absent(row, SettledBy::Fence, speaker) } else { Settled::Ignore("settled by a person") };
+    }
     if !row.state.is_open() {
         return Settled::Ignore("nothing is open");
     }
-    let recipient = &plan.recipient;
     let same_journal = recipient.journal_id == speaker.journal_id;
     if recipient.incarnation == incarnation {
         return match row.state {

@@ -32,12 +32,22 @@ pub enum KeyState {
     Unknown,
     /// It was acked, and is proven absent since (S6).
     Lost,
+    /// It was unknown, and a person said what became of it (S10).
+    Settled,
 }
 
 impl KeyState {
     /// Every state.
-    pub const ALL: [Self; 7] =
-        [Self::Claimed, Self::Delivered, Self::Acked, Self::Done, Self::Refused, Self::Unknown, Self::Lost];
+    pub const ALL: [Self; 8] = [
+        Self::Claimed,
+        Self::Delivered,
+        Self::Acked,
+        Self::Done,
+        Self::Refused,
+        Self::Unknown,
+        Self::Lost,
+        Self::Settled,
+    ];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
@@ -49,6 +59,7 @@ impl KeyState {
             Self::Refused => "refused",
             Self::Unknown => "unknown",
             Self::Lost => "lost",
+            Self::Settled => "settled",
         }
     }
 
@@ -74,11 +85,13 @@ pub enum SettledBy {
     Tab,
     /// A fence that proves absence (R7).
     Fence,
+    /// A person (S10).
+    Person,
 }
 
 impl SettledBy {
     /// Every value.
-    pub const ALL: [Self; 4] = [Self::Write, Self::Save, Self::Tab, Self::Fence];
+    pub const ALL: [Self; 5] = [Self::Write, Self::Save, Self::Tab, Self::Fence, Self::Person];
 
     /// The word in the database.
     pub const fn as_str(self) -> &'static str {
@@ -87,6 +100,7 @@ impl SettledBy {
             Self::Save => "save",
             Self::Tab => "tab",
             Self::Fence => "fence",
+            Self::Person => "person",
         }
     }
 
@@ -94,6 +108,39 @@ impl SettledBy {
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|s| s.as_str() == word)
     }
+}
+
+/// What a person may say of an unknown outcome (S10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The effect is there.
+    Applied,
+    /// It is not.
+    NotApplied,
+}
+
+impl Verdict {
+    /// The word on the wire and in the database.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Applied => "applied",
+            Self::NotApplied => "not_applied",
+        }
+    }
+
+    /// The verdict with this word.
+    pub fn from_word(word: &str) -> Option<Self> {
+        [Self::Applied, Self::NotApplied].into_iter().find(|v| v.as_str() == word)
+    }
+}
+
+/// A person's word; `settled_at` says when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The word.
+    pub verdict: Verdict,
+    /// Whose: the principal.
+    pub who: String,
 }
 
 /// Who a patch was handed to (§1), and whether its content had another way out of the tab (R7).
@@ -172,6 +219,8 @@ pub struct KeyRow {
     pub settled_at: Option<u64>,
     /// Whether evidence came after the settlement that says otherwise (S10).
     pub contradicted: bool,
+    /// A person's word, where that settled it (S10).
+    pub settlement: Option<Settlement>,
 }
 
 /// A stored document.

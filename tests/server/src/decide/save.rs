@@ -5,7 +5,7 @@ use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 use serde_json::json;
 
 use super::answer::Answer;
-use super::row::{Announced, Document, KeyRow, KeyState, SettledBy, TabOwner};
+use super::row::{Announced, Document, KeyRow, KeyState, SettledBy, TabOwner, Verdict};
 use crate::principal::Principal;
 
 /// A save, as it arrived (W1).
@@ -102,8 +102,10 @@ pub fn settle_saved(row: &KeyRow, seq: u64, now: u64) -> Option<KeyRow> {
         recorded: Some(answer.record()),
         settled_by: Some(SettledBy::Save),
         settled_at: Some(now),
-        // It had been called absent: somebody's proof was wrong, and operators should see it.
-        contradicted: row.contradicted || matches!(row.state, KeyState::Refused | KeyState::Lost),
+        // It had been called absent: somebody's proof or word was wrong, and operators should see it.
+        contradicted: row.contradicted
+            || matches!(row.state, KeyState::Refused | KeyState::Lost)
+            || row.settlement.as_ref().is_some_and(|s| s.verdict == Verdict::NotApplied),
         ..row.clone()
     })
 }

@@ -4,6 +4,7 @@ use patchkeep_core::frame::{ConfirmedAs, Homed, Reason};
 use patchkeep_core::ids::{Incarnation, JournalId};
 
 use super::execute::{reason_answer, released};
+use super::person::contradicts;
 use super::row::{KeyRow, KeyState, SettledBy};
 
 /// Who speaks: the recipient's tab, on its current connection (R5).
@@ -53,6 +54,11 @@ impl Settled {
         Self::Write { row: row.into(), confirm: Some(confirm), follow: Follow::Nothing }
     }
 
+    /// Only the row is written.
+    pub(super) fn note(row: KeyRow) -> Self {
+        Self::follow(row, Follow::Nothing)
+    }
+
     pub(super) fn follow(row: KeyRow, follow: Follow) -> Self {
         Self::Write { row: row.into(), confirm: None, follow }
     }
@@ -77,9 +83,8 @@ pub fn acknowledged(row: &KeyRow, speaker: &Speaker<'_>) -> Settled {
         }
         KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
         KeyState::Refused | KeyState::Lost if row.contradicted => Settled::Ignore("applied after it was settled"),
-        KeyState::Refused | KeyState::Lost => {
-            Settled::follow(KeyRow { contradicted: true, ..row.clone() }, Follow::Nothing)
-        }
+        KeyState::Refused | KeyState::Lost => Settled::note(KeyRow { contradicted: true, ..row.clone() }),
+        KeyState::Settled => contradicts(row, true).unwrap_or(Settled::Confirm(ConfirmedAs::Acked)),
         KeyState::Claimed => Settled::Ignore("not handed out"),
     }
 }
@@ -108,6 +113,7 @@ pub fn refused(
         KeyState::Acked => Settled::Ignore("refused after it was acknowledged"),
         KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
         KeyState::Refused => Settled::Confirm(ConfirmedAs::Refused),
+        KeyState::Settled => contradicts(row, false).unwrap_or(Settled::Confirm(ConfirmedAs::Refused)),
         KeyState::Lost | KeyState::Claimed => Settled::Ignore("nothing is open"),
     }
 }
@@ -133,6 +139,8 @@ pub fn unknown(row: &KeyRow, delivery: Option<u64>, speaker: &Speaker<'_>) -> Se
         }
         KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
         KeyState::Refused => Settled::Confirm(ConfirmedAs::Refused),
+        // A doubt is no evidence against a person's word.
+        KeyState::Settled => Settled::Confirm(ConfirmedAs::Unknown),
         KeyState::Lost | KeyState::Claimed => Settled::Ignore("nothing is open"),
     }
 }
@@ -150,6 +158,9 @@ pub fn not_seen(row: &KeyRow, delivery: u64, speaker: &Speaker<'_>) -> Settled {
 
 /// The patch is proven absent: the same one again before its deadline, else the key is released or lost (R2, S6).
 pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Settled {
+    if row.state == KeyState::Settled {
+        return contradicts(row, false).unwrap_or(Settled::Ignore("as it was settled"));
+    }
     if !row.state.is_open() {
         return Settled::Ignore("nothing is open");
     }
@@ -168,7 +179,7 @@ pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Sett
 fn gone(row: &KeyRow, by: SettledBy, now: u64) -> Settled {
     if row.state == KeyState::Acked {
         let lost = KeyRow { state: KeyState::Lost, settled_by: Some(by), settled_at: Some(now), ..row.clone() };
-        return Settled::follow(lost, Follow::Nothing);
+        return Settled::note(lost);
     }
     Settled::write(released(row, reason_answer(Reason::Expired, None), by, now), ConfirmedAs::Refused)
 }

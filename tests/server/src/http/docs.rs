@@ -190,7 +190,7 @@ fn doc_id(doc: &str) -> Result<DocId, Answer> {
     DocId::new(doc).ok_or_else(|| bad_request("malformed", "a document id has 1 to 512 bytes"))
 }
 
-fn body_text<'b>(body: Result<&'b Bytes, &BytesRejection>) -> Result<&'b str, Answer> {
+pub(super) fn body_text<'b>(body: Result<&'b Bytes, &BytesRejection>) -> Result<&'b str, Answer> {
     let body = body.map_err(|rejection| match rejection.status().as_u16() {
         413 => Answer::error(413, "too_large", "the request is too large"),
         status => Answer::error(status, "malformed", "the body could not be read"),

@@ -3,6 +3,7 @@
 mod caller;
 mod docs;
 mod extras;
+mod keys;
 mod reply;
 mod socket;
 
@@ -29,6 +30,8 @@ pub fn router<S: Store>(app: Arc<App<S>>) -> Router {
         .route("/api/server/capabilities", get(extras::capabilities::<S>))
         .route("/api/tickets", post(extras::ticket::<S>))
         .route("/api/socket", get(socket::socket::<S>))
+        .route("/api/keys/{key}", get(keys::ask::<S>))
+        .route("/api/keys/{key}/settle", post(keys::settle::<S>))
         .route("/api/docs/{*doc}", get(docs::read::<S>).patch(docs::patch::<S>).put(docs::save::<S>));
     if config.faults {
         routes = routes.route("/faults", get(extras::show_faults::<S>).post(extras::set_faults::<S>));

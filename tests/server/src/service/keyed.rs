@@ -11,7 +11,7 @@ use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
     Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View,
-    Write, applied, claim, execute, expired, in_flight, outcome_unknown, rejoin, view,
+    Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, view,
 };
 use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
 use crate::waiters::Waiter;
@@ -102,6 +102,19 @@ pub(crate) async fn keyed<S: Store>(
         // The claim runs out with its lease, and nothing was done under it.
         Next::Execute(_) => Ok(Outcome::Answer(in_flight(ASK_AGAIN_MS))),
     }
+}
+
+/// K8: what is known of a key, by its name alone. Never claims, never writes.
+pub(crate) async fn ask<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, id: KeyId) -> Result<Answer, StoreError> {
+    let boot = boot.clone();
+    let told = app
+        .store
+        .transact(move |tx| match tx.key(&id)? {
+            Some(row) => look(tx, &boot, row, true),
+            None => Ok(Told::Answer(key_unknown())),
+        })
+        .await?;
+    Ok(compose(told).await)
 }
 
 /// S1, S3, S7: the claim, in its own short transaction, before any guard of the write path.

@@ -5,15 +5,17 @@ mod keyed;
 mod save;
 mod say;
 mod session;
+mod settle;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use patchkeep_core::ids::{DocId, PatchId};
 
-pub(crate) use keyed::{KeyedWrite, Outcome, keyed};
+pub(crate) use keyed::{KeyedWrite, Outcome, ask, keyed};
 pub(crate) use save::{Saved, save};
 pub(crate) use session::{Session, close, hello, open, report};
+pub(crate) use settle::settle;
 
 use crate::app::{App, Boot};
 use crate::decide::{Document, KeyState, expired};

@@ -252,11 +252,12 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
     let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
     // What is settled here already is told again to a tab that has not heard of it (R4).
     for patch_id in listed.keys() {
-        rows.extend(tx.key_of_patch(*patch_id)?.filter(|row| {
-            !row.state.is_open()
+        let more = tx.key_of_patch(*patch_id)?.filter(|row| {
+            rows.iter().all(|known| known.id != row.id)
                 && is_recipient(row, session)
                 && row.plan.as_ref().is_some_and(|p| p.recipient.doc == open.doc)
-        }));
+        });
+        rows.extend(more);
     }
     for row in &rows {
         let entry = row.plan.as_ref().and_then(|p| listed.get(&p.patch_id).copied());

@@ -64,7 +64,8 @@ pub trait Tx {
     /// The row whose plan has this id.
     fn key_of_patch(&self, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError>;
 
-    /// The open rows (delivered, acked, unknown) of a recipient.
+    /// The rows of a recipient that evidence may still change: open ones (delivered, acked, unknown), and those a person
+    /// settled (S10).
     fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError>;
 
     /// Every delivered row: what a new boot has to time out.
@@ -101,7 +102,7 @@ pub trait Tx {
     fn watermark(&self) -> Result<Option<u64>, StoreError>;
 
     /// Removes keys that were settled (`done`, `refused`) or whose claim ran out before `before`, and raises the
-    /// watermark first (S9). Never touches `delivered`, `acked`, `unknown` or `lost` rows. Returns how many went.
+    /// watermark first (S9). Never touches other rows. Returns how many went.
     fn purge(&self, before: u64) -> Result<u64, StoreError>;
 
     /// How many rows of a principal's workspace are in each state, for operators.

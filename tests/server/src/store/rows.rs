@@ -7,13 +7,14 @@ use patchkeep_core::ids::DocId;
 use rusqlite::Row;
 use rusqlite::types::{FromSql, Type};
 
-use crate::decide::{KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, TabOwner};
+use crate::decide::{KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, Settlement, TabOwner, Verdict};
 use crate::principal::Principal;
 
 /// The columns of [`key_row`], in its order.
 pub(super) const KEY_COLUMNS: &str = "workspace_id, user_id, key, route, request_hash, state, claim_token, \
      lease_until, attempt, status, response, patch_id, delivery, tab_id, journal_id, doc, incarnation, homed, conn, \
-     base_seq, body, digest, guarded, expires_at, created_at, settled_by, settled_at, contradicted";
+     base_seq, body, digest, guarded, expires_at, created_at, settled_by, settled_at, contradicted, \
+     settled_as, settled_who";
 
 /// Reads a key's row.
 pub(super) fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
@@ -42,6 +43,10 @@ pub(super) fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
         },
         settled_at: row.get::<_, Option<i64>>("settled_at")?.map(i64::cast_unsigned),
         contradicted: row.get("contradicted")?,
+        settlement: match row.get::<_, Option<String>>("settled_who")? {
+            Some(who) => Some(Settlement { verdict: word(row, "settled_as", Verdict::from_word)?, who }),
+            None => None,
+        },
     })
 }
 

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// The steps, oldest first. A step that was released is never edited; a new one is added below.
-const STEPS: &[&str] = &[STEP_1];
+const STEPS: &[&str] = &[STEP_1, STEP_2];
 
 const STEP_1: &str = "
 CREATE TABLE document (
@@ -78,6 +78,14 @@ CREATE TABLE watermark (
     one      INTEGER PRIMARY KEY CHECK (one = 1),
     first_at INTEGER NOT NULL
 );
+";
+
+/// S10: a person's word. Settled rows stay with their recipient, so that later evidence finds them.
+const STEP_2: &str = "
+ALTER TABLE op_key ADD COLUMN settled_as TEXT;
+ALTER TABLE op_key ADD COLUMN settled_who TEXT;
+CREATE INDEX op_key_watched ON op_key (tab_id, doc) WHERE state IN ('delivered', 'acked', 'unknown', 'settled');
+DROP INDEX op_key_open;
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

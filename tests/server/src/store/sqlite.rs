@@ -216,6 +216,8 @@ impl SqliteTx<'_> {
             ":settled_by": row.settled_by.map(|by| by.as_str()),
             ":settled_at": number(row.settled_at),
             ":contradicted": row.contradicted,
+            ":settled_as": row.settlement.as_ref().map(|s| s.verdict.as_str()),
+            ":settled_who": row.settlement.as_ref().map(|s| s.who.as_str()),
         };
         let values: Vec<_> = values.iter().chain(guard).copied().collect();
         self.changed(sql, values.as_slice())
@@ -259,7 +261,8 @@ impl Tx for SqliteTx<'_> {
     }
 
     fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError> {
-        let sql = "WHERE tab_id = ?1 AND doc = ?2 AND state IN ('delivered', 'acked', 'unknown') ORDER BY created_at";
+        let sql = "WHERE tab_id = ?1 AND doc = ?2 AND state IN ('delivered', 'acked', 'unknown', 'settled')
+                   ORDER BY created_at";
         self.keys(sql, [tab_id.to_string().as_str(), doc.as_str()])
     }
 
@@ -392,11 +395,12 @@ const PURGEABLE: &str = "(state IN ('done', 'refused') AND settled_at < ?1)
 const INSERT_KEY: &str = "INSERT INTO op_key (
     workspace_id, user_id, key, route, request_hash, state, claim_token, lease_until, attempt, status, response,
     patch_id, delivery, tab_id, journal_id, doc, incarnation, homed, conn, base_seq, body, digest, guarded,
-    expires_at, created_at, settled_by, settled_at, contradicted)
+    expires_at, created_at, settled_by, settled_at, contradicted, settled_as, settled_who)
   VALUES (
     :workspace_id, :user_id, :key, :route, :request_hash, :state, :claim_token, :lease_until, :attempt, :status,
     :response, :patch_id, :delivery, :tab_id, :journal_id, :doc, :incarnation, :homed, :conn, :base_seq, :body,
-    :digest, :guarded, :expires_at, :created_at, :settled_by, :settled_at, :contradicted)
+    :digest, :guarded, :expires_at, :created_at, :settled_by, :settled_at, :contradicted,
+    :settled_as, :settled_who)
   ON CONFLICT DO NOTHING";
 
 const UPDATE_KEY: &str = "UPDATE op_key SET
@@ -405,5 +409,5 @@ const UPDATE_KEY: &str = "UPDATE op_key SET
     delivery = :delivery, tab_id = :tab_id, journal_id = :journal_id, doc = :doc, incarnation = :incarnation,
     homed = :homed, conn = :conn, base_seq = :base_seq, body = :body, digest = :digest, guarded = :guarded,
     expires_at = :expires_at, created_at = :created_at, settled_by = :settled_by, settled_at = :settled_at,
-    contradicted = :contradicted
+    contradicted = :contradicted, settled_as = :settled_as, settled_who = :settled_who
   WHERE workspace_id = :workspace_id AND user_id = :user_id AND key = :key";

@@ -157,6 +157,46 @@ async fn unknown_is_3_with_the_diff_and_the_next_try_applies_it_once() {
 }
 
 #[tokio::test]
+async fn s10_a_person_asks_and_settles() {
+    let world = World::new().await;
+    let url = world.server.url();
+    let mut tab = Tab::open(&world).await;
+    let agent = Agent::start(&world, &["patch", "d1", "--append", "x", "--key", "a/b"]);
+    let patch = tab.socket.patch().await;
+    assert_eq!(
+        run(&url, &["settle", "a/b", "--as", "applied"]).await,
+        (Some(2), "refused · not_unknown · only an unknown outcome is settled by a person\n".into())
+    );
+    tab.socket.unknown(&patch).await;
+    assert_eq!(agent.ends().await.0, Some(3));
+    let (code, said) = run(&url, &["ask", "a/b"]).await;
+    assert_eq!((code, said.lines().next()), (Some(3), Some("patch_outcome_unknown")));
+    let settled = "settled · not_applied · by ws/user\n".to_owned();
+    for _ in 0..2 {
+        assert_eq!(run(&url, &["settle", "a/b", "--as", "not-applied"]).await, (Some(0), settled.clone()));
+    }
+    let (code, said) = run(&url, &["settle", "a/b", "--as", "applied"]).await;
+    assert_eq!((code, said.starts_with("conflict · already_settled")), (Some(4), true), "{said}");
+    let (code, said) = run(&url, &["ask", "a/b"]).await;
+    assert_eq!((code, said.starts_with("refused · settled_not_applied")), (Some(2), true), "{said}");
+    assert_eq!(run(&url, &["ask", "never"]).await.0, Some(3), "not known is not refused");
+}
+
+#[tokio::test]
+async fn ask_tells_applied_and_done() {
+    let world = World::new().await;
+    let url = world.server.url();
+    let mut tab = Tab::open(&world).await;
+    let mut agent = Agent::start(&world, &["patch", "d1", "--append", "x", "--key", "k"]);
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    assert_eq!(agent.line().await, "applied · pending save");
+    assert_eq!(run(&url, &["ask", "k"]).await, (Some(5), "applied · pending save\n".into()));
+    tab.save(&world, 1, "a\nx", &[patch.patch_id]).await;
+    assert_eq!(run(&url, &["ask", "k"]).await, (Some(0), "done · seq 2\n".into()));
+}
+
+#[tokio::test]
 async fn conflict_is_4() {
     let world = World::new().await;
     let url = world.server.url();

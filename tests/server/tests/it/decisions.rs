@@ -4,8 +4,8 @@ use patchkeep_core::digest::Digest;
 use patchkeep_core::frame::{Homed, Reason, ReportedState, UnconfirmedEntry};
 use patchkeep_core::ids::{DocId, Incarnation, JournalId, PatchId, TabId};
 use patchkeep_server::decide::{
-    Attempt, Claim, ClaimFacts, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, Settled, SettledBy, Speaker,
-    acknowledged, claim, expired, not_seen, refused, resume, settle_saved, unknown,
+    Attempt, Claim, ClaimFacts, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, Settled, SettledBy, Settlement,
+    Speaker, Verdict, Word, acknowledged, claim, expired, not_seen, refused, resume, settle, settle_saved, unknown,
 };
 
 use crate::world::fresh;
@@ -45,6 +45,7 @@ fn row(state: KeyState, homed: Homed, expires_at: u64) -> KeyRow {
         settled_by: None,
         settled_at: None,
         contradicted: false,
+        settlement: None,
     }
 }
 
@@ -54,7 +55,16 @@ fn rows() -> Vec<KeyRow> {
     for state in KeyState::ALL {
         for homed in [Homed::Server, Homed::Elsewhere] {
             for expires_at in [NOW - 1, NOW, NOW + 1] {
-                rows.push(row(state, homed, expires_at));
+                let row = row(state, homed, expires_at);
+                if state != KeyState::Settled {
+                    rows.push(row);
+                    continue;
+                }
+                rows.extend([Verdict::Applied, Verdict::NotApplied].map(|verdict| KeyRow {
+                    settled_by: Some(SettledBy::Person),
+                    settlement: Some(Settlement { verdict, who: "ws/user".into() }),
+                    ..row.clone()
+                }));
             }
         }
     }
@@ -198,7 +208,48 @@ fn w02_a_save_makes_done_of_whatever_was_handed_out() {
         assert_eq!(after.is_some(), settles, "{:?}", row.state);
         let Some(after) = after else { continue };
         assert_eq!((after.state, after.settled_by), (KeyState::Done, Some(SettledBy::Save)));
-        assert_eq!(after.contradicted, matches!(row.state, KeyState::Refused | KeyState::Lost));
+        let denied = row.settlement.is_some_and(|s| s.verdict == Verdict::NotApplied);
+        assert_eq!(after.contradicted, denied || matches!(row.state, KeyState::Refused | KeyState::Lost));
+    }
+}
+
+#[test]
+fn s10_only_unknown_is_open_to_a_persons_word_and_the_first_word_stands() {
+    for row in rows() {
+        for verdict in [Verdict::Applied, Verdict::NotApplied] {
+            let late = expired(&row, NOW).is_some();
+            match settle(Some(&row), verdict, "ws/other", NOW) {
+                Word::Write { row: after, fence } => {
+                    assert!(row.state == KeyState::Unknown || late, "{:?}", row.state);
+                    assert_eq!(fence, verdict == Verdict::NotApplied);
+                    assert_eq!((after.state, after.settled_at), (KeyState::Settled, Some(NOW)));
+                    assert_eq!(after.settlement, Some(Settlement { verdict, who: "ws/other".into() }));
+                    assert_eq!(after.plan, row.plan, "it stays the recipient's, so that evidence finds it");
+                }
+                Word::Tell(answer) if row.state == KeyState::Settled => {
+                    let same = row.settlement.as_ref().is_some_and(|s| s.verdict == verdict);
+                    assert_eq!((answer.status, answer.replayed), if same { (200, true) } else { (409, false) });
+                }
+                Word::Tell(answer) => {
+                    assert!(row.state != KeyState::Unknown && !late);
+                    assert_eq!(answer.code(), Some("not_unknown"));
+                }
+            }
+        }
+    }
+    assert!(matches!(settle(None, Verdict::Applied, "ws/user", NOW), Word::Tell(a) if a.status == 404));
+}
+
+#[test]
+fn s10_evidence_contradicts_the_other_word_alone() {
+    for row in rows().into_iter().filter(|r| r.state == KeyState::Settled) {
+        let said = row.settlement.as_ref().is_some_and(|s| s.verdict == Verdict::Applied);
+        for speaker in speakers(&row) {
+            let marks = |settled: Settled| matches!(settled, Settled::Write { row, .. } if row.contradicted);
+            assert_eq!(marks(acknowledged(&row, &speaker)), !said);
+            assert_eq!(marks(refused(&row, Some(DELIVERY), Reason::HandlerRefused, None, &speaker)), said);
+            assert!(!marks(unknown(&row, Some(DELIVERY), &speaker)), "a doubt is no evidence");
+        }
     }
 }
 

@@ -178,6 +178,7 @@ async fn leave_claimed(world: &World, key: &str, body: &str, lease_until: u64) -
         settled_by: None,
         settled_at: None,
         contradicted: false,
+        settlement: None,
     };
     let store = SqliteStore::open(&world.db(), system_clock()).unwrap();
     let inserted = row.clone();

@@ -9,6 +9,7 @@ mod faults;
 mod keys;
 mod resume;
 mod saves;
+mod settle;
 mod sockets;
 mod store;
 mod tab;

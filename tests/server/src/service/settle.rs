@@ -1,0 +1,66 @@
+//! A person's word about an unknown outcome (S10).
+
+use std::sync::Arc;
+
+use patchkeep_core::ids::Incarnation;
+
+use crate::app::{App, Boot};
+use crate::decide::{
+    Announced, Answer, KeyId, KeyRow, Recipient, Verdict, Word, in_flight, settle as decide, settlement_answer,
+};
+use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
+
+/// How long a caller waits before it tries again, where the row moved under its hands, in ms.
+const TRY_AGAIN_MS: u64 = 200;
+
+/// Settles a key on the word of its principal, once: the first word stands.
+pub(crate) async fn settle<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    id: KeyId,
+    verdict: Verdict,
+) -> Result<Answer, StoreError> {
+    let boot = boot.clone();
+    app.store.transact(move |tx| record(tx, &boot, &id, verdict)).await
+}
+
+fn record(tx: &dyn Tx, boot: &Arc<Boot>, id: &KeyId, verdict: Verdict) -> Result<Answer, StoreError> {
+    let Some(before) = tx.key(id)? else { return Ok(told(decide(None, verdict, "", tx.now()))) };
+    match decide(Some(&before), verdict, &id.principal.to_string(), tx.now()) {
+        Word::Write { row, fence } => write(tx, boot, &before, &row, fence),
+        word => Ok(told(word)),
+    }
+}
+
+fn told(word: Word) -> Answer {
+    match word {
+        Word::Tell(answer) => answer,
+        Word::Write { .. } => in_flight(TRY_AGAIN_MS),
+    }
+}
+
+fn write(tx: &dyn Tx, boot: &Arc<Boot>, before: &KeyRow, row: &KeyRow, fenced: bool) -> Result<Answer, StoreError> {
+    let Some(plan) = &row.plan else { return Ok(in_flight(TRY_AGAIN_MS)) };
+    if !tx.update_key(row, Guard::Patch(plan.patch_id, before.state))? {
+        return Ok(in_flight(TRY_AGAIN_MS));
+    }
+    if fenced {
+        fence(tx, boot, &plan.recipient)?;
+    }
+    tracing::info!(patch_id = %plan.patch_id, verdict = ?row.settlement, "settled by a person");
+    let (boot, patch_id) = (boot.clone(), plan.patch_id);
+    tx.after_commit(Box::new(move || boot.changed(patch_id)));
+    Ok(settlement_answer(row, false))
+}
+
+/// What that tab holds of the document can no longer be saved, whichever incarnation it is (W1): one that nobody holds
+/// is announced after it. Its other documents go on, and a later load of this one is its successor as always.
+fn fence(tx: &dyn Tx, boot: &Arc<Boot>, recipient: &Recipient) -> Result<(), StoreError> {
+    let Recipient { tab_id, doc, .. } = recipient;
+    let Some(owner) = tx.tab(*tab_id)? else { return Ok(()) };
+    tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) })?;
+    let (boot, tab_id, doc) = (boot.clone(), *tab_id, doc.clone());
+    // Nothing is handed to it from here on.
+    tx.after_commit(Box::new(move || boot.hub.set_open(tab_id, &owner.conn, &doc, None)));
+    Ok(())
+}
