@@ -1,8 +1,20 @@
 //! The fault switches of tests and the demo. Nothing of this is reachable unless the server was started with them.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+/// Where a keyed write can be held, as if its process had stopped there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Point {
+    /// The key is claimed, and nothing else is done.
+    Claimed,
+    /// The write's rows are written, and not committed. The store is held with it.
+    Writing,
+    /// The write is committed, or the patch handed out, and the caller has no answer.
+    Committed,
+}
 
 /// What goes wrong next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -17,12 +29,19 @@ pub struct Switches {
     pub delay_ms: u64,
     /// The next patch's time to live instead of the configured one, in ms.
     pub next_patch_expires_in_ms: Option<u64>,
+    /// Where the next write is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_at: Option<Point>,
+    /// Where one is held now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held_at: Option<Point>,
 }
 
 /// The switches of one server; they outlive its restarts.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     switches: Arc<Mutex<Switches>>,
+    released: Arc<Condvar>,
 }
 
 impl Faults {
@@ -58,6 +77,39 @@ impl Faults {
     /// Gives the next patch so long to live, in ms.
     pub fn next_patch_expires_in_ms(&self, ms: u64) {
         self.lock().next_patch_expires_in_ms = Some(ms);
+    }
+
+    /// Holds the next write that comes to this point, until [`Self::release`]. One is held at a time.
+    pub fn hold_at(&self, point: Point) {
+        self.lock().hold_at = Some(point);
+    }
+
+    /// The write that is held goes on.
+    pub fn release(&self) {
+        self.lock().held_at = None;
+        self.released.notify_all();
+    }
+
+    /// Stops here where that was asked for: blocks the thread.
+    pub(crate) fn pass(&self, point: Point) {
+        let mut switches = self.lock();
+        if switches.hold_at != Some(point) || switches.held_at.is_some() {
+            return;
+        }
+        switches.hold_at = None;
+        switches.held_at = Some(point);
+        while switches.held_at == Some(point) {
+            switches = self.released.wait(switches).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The same for a task.
+    pub(crate) async fn pass_by(&self, point: Point) {
+        if self.show().hold_at == Some(point) {
+            let faults = self.clone();
+            // A server that ends meanwhile has nothing to hold.
+            let _ended = tokio::task::spawn_blocking(move || faults.pass(point)).await;
+        }
     }
 
     pub(crate) fn take_ack(&self) -> bool {

@@ -1,5 +1,5 @@
 //! The reference server of Patchkeep: documents, keyed edits, saves and the tabs' socket on SQLite, by the rules
-//! S1–S9, W1–W4 and R1–R7 of the protocol.
+//! S1–S10, W1–W4 and R1–R7 of the protocol.
 //!
 //! | module | concept |
 //! | --- | --- |
@@ -31,5 +31,5 @@ mod waiters;
 
 pub use app::App;
 pub use config::{Config, Token};
-pub use faults::{Faults, Switches};
+pub use faults::{Faults, Point, Switches};
 pub use server::{Server, StartError};

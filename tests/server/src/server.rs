@@ -103,6 +103,7 @@ impl Server {
     /// Stops listening, ends what is waiting, and closes the database.
     pub async fn stop(self) {
         self.stop.send_replace(true);
+        self.app.faults.release();
         self.app.end();
         if let Err(error) = self.listening.await {
             tracing::error!(%error, "listening ended");

@@ -11,7 +11,7 @@ use super::caller::{Caller, From};
 use super::reply::internal;
 use crate::app::App;
 use crate::decide::Answer;
-use crate::faults::Switches;
+use crate::faults::{Point, Switches};
 use crate::store::Store;
 
 /// `GET /healthz`.
@@ -72,6 +72,9 @@ pub(super) struct FaultRequest {
     lose_next_save_answer: Option<u64>,
     delay_ms: Option<u64>,
     next_patch_expires_in_ms: Option<u64>,
+    hold_at: Option<Point>,
+    #[serde(default)]
+    release: bool,
     #[serde(default)]
     cut: bool,
     #[serde(default)]
@@ -89,6 +92,10 @@ pub(super) async fn set_faults<S: Store>(
     request.lose_next_save_answer.inspect(|n| faults.lose_next_save_answer(*n));
     request.delay_ms.inspect(|ms| faults.delay_ms(*ms));
     request.next_patch_expires_in_ms.inspect(|ms| faults.next_patch_expires_in_ms(*ms));
+    request.hold_at.inspect(|point| faults.hold_at(*point));
+    if request.release {
+        faults.release();
+    }
     if request.cut {
         app.boot().hub.cut();
     }

@@ -13,6 +13,7 @@ use crate::decide::{
     Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View,
     Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, view,
 };
+use crate::faults::Point;
 use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
 use crate::waiters::Waiter;
 
@@ -86,15 +87,27 @@ pub(crate) async fn keyed<S: Store>(
 ) -> Result<Outcome, StoreError> {
     let (app2, boot2, attempt) = (app.clone(), boot.clone(), write.attempt.clone());
     let mut next = app.store.transact(move |tx| begin(tx, &app2, &boot2, &attempt)).await?;
+    let executes = matches!(next, Next::Execute(_));
+    if executes {
+        app.faults.pass_by(Point::Claimed).await;
+    }
     for _ in 0..ELECTIONS {
         let Next::Execute(row) = &next else { break };
         let (app2, boot2, row, write) = (app.clone(), boot.clone(), row.clone(), write.clone());
-        match app.store.transact(move |tx| run(tx, &app2, &boot2, &row, &write)).await {
+        let written = move |tx: &dyn Tx| {
+            let next = run(tx, &app2, &boot2, &row, &write)?;
+            app2.faults.pass(Point::Writing);
+            Ok(next)
+        };
+        match app.store.transact(written).await {
             Ok(executed) => next = executed,
             Err(Undo::Moved) => {}
             Err(Undo::ClaimLost) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
             Err(Undo::Store(error)) => return Err(error),
         }
+    }
+    if executes {
+        app.faults.pass_by(Point::Committed).await;
     }
     match next {
         Next::Tell(told) => Ok(Outcome::Answer(compose(told).await)),

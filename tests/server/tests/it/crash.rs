@@ -13,7 +13,7 @@ const SECRET: &str = "a-secret-that-must-not-be-logged";
 
 async fn start(db: &Path) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_patchkeep-server"))
-        .args(["serve", "--demo", "--lease-ms", "50", "--db"])
+        .args(["serve", "--demo", "--faults", "--lease-ms", "50", "--db"])
         .arg(db)
         .env("PATCHKEEP_SERVER_TOKENS", format!("{SECRET}=ws/user"))
         .env("RUST_LOG", "trace")
@@ -84,6 +84,53 @@ async fn b26_killed_in_the_middle_each_write_lands_once() {
     let text = text.text().await.unwrap();
     for n in 0..WRITES {
         assert_eq!(text.matches(&format!("<{n}>")).count(), 1, "write {n}, told {:?}", answered[&n]);
+    }
+}
+
+#[tokio::test]
+async fn s02_killed_at_each_point_between_claim_and_answer() {
+    // What is stored where it died, and whether the retry finds the answer there.
+    for (point, stored, replayed) in [("claimed", false, false), ("writing", false, false), ("committed", true, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let db = dir.path().join("server.db");
+        let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
+        let (mut child, url) = start(&db).await;
+        let faults = format!("{url}/faults");
+        let json = format!(r#"{{"hold_at":"{point}"}}"#);
+        let armed = http.post(&faults).header("content-type", "application/json").body(json).send().await.unwrap();
+        assert_eq!(armed.status(), 200);
+        let (http2, url2) = (http.clone(), url.clone());
+        let first = tokio::spawn(async move { append(&http2, &url2, 1, 1).await });
+        let held = async {
+            let mut again = tokio::time::interval(std::time::Duration::from_millis(5));
+            while read(http.get(&faults).send().await.unwrap()).await.unwrap().body["held_at"] != point {
+                again.tick().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, held).await.unwrap();
+        child.kill().await.unwrap();
+        assert_eq!(first.await.unwrap(), None, "{point}: it died without an answer");
+
+        let text = |url: String| {
+            let http = http.clone();
+            async move {
+                let reply = http.get(format!("{url}/api/docs/notes/second")).bearer_auth(SECRET).send().await.unwrap();
+                read(reply).await.unwrap().body["text"].as_str().unwrap().matches("<1>").count()
+            }
+        };
+        let (_child, url) = start(&db).await;
+        assert_eq!(text(url.clone()).await, usize::from(stored), "{point}");
+        let known = http.get(format!("{url}/api/keys/key-1")).bearer_auth(SECRET).send().await.unwrap();
+        let known = read(known).await.unwrap();
+        assert_eq!(known.status == 200, replayed, "{point}: never done without the effect: {known:?}");
+        let settled = async {
+            let mut attempt = 2;
+            while append(&http, &url, 1, attempt).await != Some(200) {
+                attempt += 1;
+            }
+        };
+        tokio::time::timeout(PATIENCE, settled).await.unwrap();
+        assert_eq!(text(url).await, 1, "{point}");
     }
 }
 

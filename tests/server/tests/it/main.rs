@@ -1,6 +1,7 @@
 //! The server through real sockets, on real SQLite files: one module for each group of rules.
 
 mod agent;
+mod arrows;
 mod crash;
 mod decisions;
 mod delivery;
@@ -13,4 +14,5 @@ mod settle;
 mod sockets;
 mod store;
 mod tab;
+mod takeover;
 mod world;
