@@ -1,0 +1,73 @@
+//! A save, from its checks to its commit (W1–W4).
+
+use patchkeep_core::frame::ConfirmedAs;
+use patchkeep_core::ids::PatchId;
+use patchkeep_core::session::Mark;
+use patchkeep_server::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
+use patchkeep_server::store::Guard;
+
+use super::say::Say;
+use crate::world::{Event, Sim};
+
+impl Sim {
+    /// A save reaches the server; its answer may be lost on the way back.
+    pub(crate) fn save_arrives(&mut self, context: u64, save: &Save, mark: Mark) {
+        if let Some(at) = self.server.saves_under_way.iter().position(|(c, s)| *c == context && s == save) {
+            self.server.saves_under_way.remove(at);
+        }
+        let answer = self.commit(save);
+        let answer = (!self.fails(self.setup.profile.lose)).then_some(answer);
+        self.later(Event::SaveAnswered { context, mark, text: save.text.clone(), answer });
+    }
+
+    fn commit(&mut self, save: &Save) -> (u16, String) {
+        let rows = &self.server.rows;
+        let facts = SaveFacts {
+            owner: rows.tabs.get(&save.tab_id),
+            newest: rows.newest(save.tab_id, &save.doc),
+            superseded: rows.superseded(save.tab_id, &save.doc, save.incarnation),
+            document: rows.docs.get(&save.doc),
+        };
+        let named = self.named(save, &save.patch_ids);
+        let conflict = |seq: u64| {
+            let held = named.iter().filter(|r| r.state == KeyState::Done).filter_map(|r| r.plan.as_ref());
+            let held: Vec<String> = held.map(|p| format!("\"{}\"", p.patch_id)).collect();
+            let details = format!("{{\"seq\":{seq},\"patch_ids\":[{}]}}", held.join(","));
+            (409, format!("{{\"error\":{{\"code\":\"save_conflict\",\"details\":{details}}}}}"))
+        };
+        let document = match check_save(save, &self.server.principal, &facts) {
+            Ok(document) => document,
+            Err(SaveRefusal::Conflict { seq }) => return conflict(seq),
+            Err(SaveRefusal::Fenced) => return (409, "{\"error\":{\"code\":\"save_fenced\"}}".into()),
+            Err(SaveRefusal::NotYours) => return (403, "{\"error\":{\"code\":\"tab_not_yours\"}}".into()),
+        };
+        let seq = document.seq;
+        if !self.server.rows.put_document(&save.doc, document) {
+            return conflict(seq);
+        }
+        self.oracle.dirty = true;
+        let mut say = Say::default();
+        for row in &named {
+            let Some(patch_id) = row.plan.as_ref().map(|p| p.patch_id) else { continue };
+            say.confirmed.push((patch_id, ConfirmedAs::Done));
+            if let Some(done) = settle_saved(row, seq, self.server_now())
+                && self.write_row(&done, Guard::Patch(patch_id, row.state))
+            {
+                say.changed.push(patch_id);
+            }
+        }
+        for row in self.named(save, &save.in_doubt) {
+            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row)) {
+                self.write_row(&doubted, Guard::Patch(plan.patch_id, row.state));
+            }
+        }
+        self.say(say, save.tab_id, None);
+        self.doc_changed(&save.doc, seq, Some(save.tab_id));
+        (200, format!("{{\"seq\":{seq}}}"))
+    }
+
+    fn named(&self, save: &Save, named: &[PatchId]) -> Vec<KeyRow> {
+        let rows = named.iter().filter_map(|id| self.server.rows.key_of_patch(*id));
+        rows.filter(|r| r.plan.as_ref().is_some_and(|p| p.recipient.doc == save.doc)).cloned().collect()
+    }
+}

@@ -1,0 +1,68 @@
+//! The browser: windows, contexts with the real session in each, the disk behind them, and the embedding host.
+
+mod disk;
+mod drive;
+mod host;
+mod saves;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use patchkeep_core::ids::{DocId, Incarnation, TabId};
+use patchkeep_core::session::{Event, Session};
+
+pub use disk::{Disk, Draft};
+
+/// A window: what `sessionStorage` holds, and the context it shows.
+#[derive(Debug, Default)]
+pub struct Slot {
+    /// The stored tab id.
+    pub(crate) tab: Option<TabId>,
+    /// The context.
+    pub(crate) context: Option<u64>,
+}
+
+/// A document in a context's memory.
+#[derive(Clone, Debug)]
+pub struct OpenText {
+    /// Its content.
+    pub(crate) text: String,
+    /// Its lineage.
+    pub(crate) incarnation: Incarnation,
+    /// The text that was last stored or loaded.
+    pub(crate) saved: String,
+}
+
+/// Why the stored text is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The document opens.
+    Open,
+    /// The host loads it anew, and throws away what it has.
+    Refresh,
+    /// A save conflict: the stored text holds these patches already (W3).
+    Merge(Vec<patchkeep_core::ids::PatchId>),
+}
+
+/// One load of the page.
+#[derive(Debug)]
+pub struct Context {
+    pub(crate) slot: usize,
+    pub(crate) tab: TabId,
+    /// When it was loaded.
+    pub(crate) began: u64,
+    /// How far its wall clock is off, in ms.
+    pub(crate) skew: i64,
+    pub(crate) session: Session,
+    pub(crate) docs: BTreeMap<DocId, OpenText>,
+    /// What waits for a frozen page.
+    pub(crate) frozen: Option<VecDeque<Event>>,
+    /// Whether it was told that it is frozen (T4).
+    pub(crate) was_told: bool,
+    pub(crate) inbox: VecDeque<Event>,
+    pub(crate) sockets: BTreeMap<u64, u64>,
+    pub(crate) timer_at: Option<u64>,
+    /// Documents with a save under way.
+    pub(crate) saving: BTreeSet<DocId>,
+    /// Documents whose stored text was asked for.
+    pub(crate) fetching: BTreeSet<DocId>,
+}

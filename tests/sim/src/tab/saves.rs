@@ -1,0 +1,241 @@
+//! The host's documents: opening, saving, keeping drafts, merging after a conflict (J6, W1–W3).
+
+use patchkeep_core::frame::Homed;
+use patchkeep_core::ids::{DocId, PatchId};
+use patchkeep_core::session::{Mark, OpenDocument, SaveAnswer, SaveOutcome, Status};
+use patchkeep_server::decide::Save;
+
+use super::{Draft, OpenText, Why};
+use crate::world::{Event, Sim};
+
+impl Sim {
+    /// The host looks after its documents: the user types, drafts are kept, what is not stored is saved.
+    pub(crate) fn tick(&mut self, id: u64) {
+        if !self.contexts.contains_key(&id) {
+            return;
+        }
+        let wait = self.rng.range(200, 2_500);
+        self.at(self.now + wait, Event::Tick { context: id });
+        let Some(context) = self.contexts.get(&id) else { return };
+        if context.frozen.is_some() || context.session.status() != Status::Live {
+            return;
+        }
+        for doc in context.docs.keys().cloned().collect::<Vec<_>>() {
+            if self.fails(self.setup.profile.typing) {
+                self.open_text(id, &doc, |open| open.text.push('.'));
+            }
+            if self.setup.homed == Homed::Elsewhere && self.rng.chance(400) {
+                self.keep(id, &doc);
+            }
+            self.save(id, &doc);
+        }
+        self.pump(id);
+    }
+
+    fn open_text(&mut self, id: u64, doc: &DocId, change: impl FnOnce(&mut OpenText)) {
+        if let Some(open) = self.contexts.get_mut(&id).and_then(|c| c.docs.get_mut(doc)) {
+            change(open);
+        }
+        self.oracle.dirty = true;
+    }
+
+    fn mark(&self, id: u64, doc: &DocId) -> Option<(Mark, OpenText)> {
+        let context = self.contexts.get(&id)?;
+        let open = context.docs.get(doc)?;
+        Some((context.session.mark(doc, open.incarnation).ok()?, open.clone()))
+    }
+
+    fn keep(&mut self, id: u64, doc: &DocId) {
+        let Some((mark, open)) = self.mark(id, doc) else { return };
+        let now = self.now;
+        let Some(context) = self.contexts.get_mut(&id) else { return };
+        // The draft's store is fenced like the journal.
+        if self.disk.epoch(context.tab) > context.session.identity().epoch {
+            return;
+        }
+        self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text, base_seq: mark.base_seq });
+        self.oracle.dirty = true;
+        let now = context.clocks(now);
+        if context.session.kept(now, &mark).is_err() {
+            self.violated("a live session does not take a mark");
+        }
+        self.pump(id);
+    }
+
+    fn save(&mut self, id: u64, doc: &DocId) {
+        let Some((mark, open)) = self.mark(id, doc) else { return };
+        let Some(context) = self.contexts.get_mut(&id) else { return };
+        let is_busy = context.saving.contains(doc) || context.fetching.contains(doc);
+        let is_clean = open.text == open.saved && mark.patch_ids.is_empty();
+        if is_busy || is_clean || context.session.save_request(&mark, &open.text).is_err() {
+            return;
+        }
+        context.saving.insert(doc.clone());
+        let save = Save {
+            doc: doc.clone(),
+            text: open.text.clone(),
+            tab_id: context.tab,
+            epoch: context.session.identity().epoch,
+            incarnation: mark.incarnation,
+            base_seq: mark.base_seq,
+            patch_ids: mark.patch_ids.clone(),
+            in_doubt: mark.in_doubt.clone(),
+        };
+        self.note(|_| format!("  {id} saves {save:?}"));
+        if self.fails(self.setup.profile.lose) {
+            // Lost on its way, or so slow that the host gives it up and it arrives all the same.
+            self.later(Event::SaveAnswered { context: id, mark: mark.clone(), text: open.text, answer: None });
+            if self.rng.chance(500) {
+                return;
+            }
+        }
+        self.server.saves_under_way.push_back((id, save.clone()));
+        self.later(Event::SaveArrives { context: id, save: save.into(), mark });
+    }
+
+    /// The answer to a save, or the news that there is none.
+    pub(crate) fn save_answered(&mut self, id: u64, mark: &Mark, text: &str, answer: Option<(u16, String)>) {
+        let now = self.now;
+        let Some(context) = self.contexts.get_mut(&id) else { return };
+        if context.frozen.is_some() {
+            let again = Event::SaveAnswered { context: id, mark: mark.clone(), text: text.into(), answer };
+            return self.at(now + 500, again);
+        }
+        context.saving.remove(&mark.doc);
+        let answer = match answer {
+            Some((status, body)) => SaveAnswer::Answered { status, body },
+            None => SaveAnswer::Failed { detail: "lost".into() },
+        };
+        let now = context.clocks(now);
+        let outcome = context.session.save_answered(now, mark, &answer);
+        let tab = context.tab;
+        let is_open = context.docs.get(&mark.doc).is_some_and(|d| d.incarnation == mark.incarnation);
+        match outcome {
+            SaveOutcome::Saved { .. } => {
+                if is_open {
+                    self.open_text(id, &mark.doc, |open| open.saved = text.into());
+                }
+                let draft = (tab, mark.doc.clone());
+                if self.disk.drafts.get(&draft).is_some_and(|d| d.text == text) {
+                    self.disk.drafts.remove(&draft);
+                }
+            }
+            SaveOutcome::Conflict { patch_ids, .. } if is_open => {
+                self.fetch(id, &mark.doc, Why::Merge(patch_ids));
+            }
+            SaveOutcome::Fenced => {
+                // The incarnation was replaced or the tab taken over: the host loads the page again.
+                if let Some(slot) = self.contexts.get(&id).map(|c| c.slot).filter(|_| is_open) {
+                    self.later(Event::Load { slot });
+                }
+            }
+            SaveOutcome::Conflict { .. } | SaveOutcome::Refused { .. } | SaveOutcome::Unknown { .. } => {}
+        }
+        self.pump(id);
+    }
+
+    fn fetch(&mut self, id: u64, doc: &DocId, why: Why) {
+        if let Some(context) = self.contexts.get_mut(&id)
+            && context.fetching.insert(doc.clone())
+        {
+            self.later(Event::Fetch { context: id, doc: doc.clone(), why });
+        }
+    }
+
+    /// The host loads a document anew and throws away what it has.
+    pub(crate) fn refresh(&mut self, id: u64, doc: &DocId) {
+        self.fetch(id, doc, Why::Refresh);
+    }
+
+    /// The request for a stored text reaches the server.
+    pub(crate) fn fetch_arrives(&mut self, context: u64, doc: DocId, why: Why) {
+        let stored = self.server.rows.docs.get(&doc);
+        let (text, seq) = stored.map_or_else(Default::default, |d| (d.text.clone(), d.seq));
+        self.later(Event::Fetched { context, doc, text, seq, why });
+    }
+
+    /// The stored text reaches the host.
+    pub(crate) fn fetched(&mut self, id: u64, doc: &DocId, text: &str, seq: u64, why: &Why) {
+        let Some(context) = self.contexts.get(&id).filter(|c| c.session.status() == Status::Live) else { return };
+        let again = Event::Fetched { context: id, doc: doc.clone(), text: text.into(), seq, why: why.clone() };
+        if context.frozen.is_some() {
+            return self.at(self.now + 500, again);
+        }
+        let draft = self.disk.drafts.get(&(context.tab, doc.clone())).cloned();
+        let (mine, restored, base_seq, carried) = match why {
+            Why::Open => match draft.filter(|_| self.setup.homed == Homed::Elsewhere) {
+                Some(draft) => (draft.text, true, draft.base_seq, Vec::new()),
+                None => (text.to_owned(), false, seq, Vec::new()),
+            },
+            Why::Refresh => {
+                // The draft is of the content that is thrown away.
+                self.disk.drafts.remove(&(context.tab, doc.clone()));
+                (text.to_owned(), false, seq, Vec::new())
+            }
+            Why::Merge(held) => match self.mark(id, doc) {
+                Some((mark, open)) => {
+                    let carried: Vec<PatchId> = mark.patch_ids.into_iter().filter(|p| !held.contains(p)).collect();
+                    (self.merged(&open.text, text, &carried, held), false, seq, carried)
+                }
+                // A handler runs: whether its effect is in the text cannot be said yet.
+                None => return self.at(self.now + 200, again),
+            },
+        };
+        self.replace(id, doc, text, mine, restored, base_seq, carried);
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "one call of the host, spelled out")]
+    fn replace(
+        &mut self,
+        id: u64,
+        doc: &DocId,
+        stored: &str,
+        text: String,
+        restored: bool,
+        base_seq: u64,
+        carried: Vec<PatchId>,
+    ) {
+        let (now, random) = (self.now, self.rng.pair());
+        let Some(context) = self.contexts.get_mut(&id) else { return };
+        context.fetching.remove(doc);
+        let open = OpenDocument {
+            doc: doc.clone(),
+            homed: self.setup.homed,
+            base_seq,
+            reconciles: self.setup.reconciles,
+            marks_in_document: self.setup.marks_in_document,
+            restored,
+            carried,
+        };
+        let now = context.clocks(now);
+        let is_open = context.docs.contains_key(doc);
+        let session = &mut context.session;
+        let opened = if is_open {
+            session.replace_document(now, random, open)
+        } else {
+            session.open_document(now, random, open)
+        };
+        match opened {
+            Ok(incarnation) => {
+                context.docs.insert(doc.clone(), OpenText { text, incarnation, saved: stored.into() });
+                self.oracle.dirty = true;
+                self.note(|_| format!("  {id} has {doc} anew as {incarnation}"));
+                self.pump(id);
+            }
+            Err(error) => self.violated(format!("a document cannot be opened: {error}")),
+        }
+    }
+
+    /// What a merge makes of two texts: the stored one, and of mine what is carried over. Effects of which the host
+    /// was not told whose they are come along where the stored text does not show them.
+    fn merged(&self, mine: &str, stored: &str, carried: &[PatchId], held: &[PatchId]) -> String {
+        let mut text = stored.to_owned();
+        for (at, op) in self.ops.iter().enumerate().filter(|(_, op)| mine.contains(op.token.as_str())) {
+            let is_of = |ids: &[PatchId]| ids.iter().any(|id| self.oracle.planned.get(id) == Some(&at));
+            if is_of(carried) || (!is_of(held) && !stored.contains(op.token.as_str())) {
+                text.push_str(&op.token);
+            }
+        }
+        text
+    }
+}
