@@ -56,20 +56,25 @@ fn read(value: &Value<'_>) -> Option<Record> {
     let text = |name: &str| value.field(name).and_then(Value::as_str);
     let integer = |name: &str| value.field(name).and_then(Value::as_integer);
     let flag = |name: &str| value.field(name).and_then(Value::as_bool);
+    let state = RecordState::from_code(text("state")?)?;
+    let flushed = flag("flushed")?;
+    if flushed && state != RecordState::Applied {
+        return None;
+    }
     Some(Record {
         doc: DocId::new(text("doc")?)?,
         patch_id: text("patch_id")?.parse().ok()?,
         digest: text("digest")?.parse().ok()?,
         incarnation: text("incarnation")?.parse().ok()?,
         epoch: integer("epoch")?,
-        state: RecordState::from_code(text("state")?)?,
+        state,
         reason: optional(text("reason"), Reason::from_code)?,
         delivery: integer("delivery")?,
         local_seq: integer("local_seq")?,
         received_at: integer("received_at")?,
         settled_at: integer("settled_at"),
         kept: flag("kept")?,
-        flushed: flag("flushed")?,
+        flushed,
         confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
         result: value.member("result").map(|m| m.raw.into()),
     })
@@ -89,9 +94,8 @@ mod tests {
     use crate::digest::Digest;
     use crate::ids::{Incarnation, PatchId, Uuid};
 
-    #[test]
-    fn a_record_survives_its_text_form() {
-        let full = Record {
+    fn sample() -> Record {
+        Record {
             doc: DocId::new("notes/\"42\"\n").unwrap(),
             patch_id: PatchId(Uuid::v4(1)),
             digest: Digest::of(b"x"),
@@ -107,7 +111,12 @@ mod tests {
             flushed: false,
             confirmed: Some(ConfirmedAs::Acked),
             result: Some("{\"n\":1.50}".into()),
-        };
+        }
+    }
+
+    #[test]
+    fn a_record_survives_its_text_form() {
+        let full = sample();
         let bare = Record {
             reason: None,
             settled_at: None,
@@ -126,5 +135,8 @@ mod tests {
         for text in ["", "{}", "null", "{\"doc\":\"d\"}"] {
             assert_eq!(Record::decode(text), Err(CorruptRecord));
         }
+        // Nothing writes a record that is in a save though its effect was never made.
+        let impossible = sample().encode().replace("\"flushed\":false", "\"flushed\":true");
+        assert_eq!(Record::decode(&impossible), Err(CorruptRecord));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::record::{Record, RecordState};
 use crate::ids::{DocId, Incarnation, JournalId, PatchId};
+use crate::json::MAX_SAFE_INTEGER;
 use crate::storage::Durability;
 
 /// All that this tab knows of the patches it was handed.
@@ -112,7 +113,9 @@ impl Journal {
 
     /// The next place in this tab's order of application.
     pub const fn next_local_seq(&mut self) -> u64 {
-        self.last_local_seq += 1;
+        // A number that could not be read back would be a corrupt record; the order of marks does not depend on it.
+        self.last_local_seq =
+            if self.last_local_seq < MAX_SAFE_INTEGER { self.last_local_seq + 1 } else { MAX_SAFE_INTEGER };
         self.last_local_seq
     }
 

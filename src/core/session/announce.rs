@@ -3,7 +3,7 @@
 use super::Session;
 use super::document::{CallKind, Owed};
 use crate::frame::{
-    Hello, MAX_HELLO_BYTES, MAX_UNCONFIRMED, OpenDoc, PROTOCOL, ReportedState, TabFrame, UnconfirmedEntry,
+    ConfirmedAs, Hello, MAX_HELLO_BYTES, MAX_UNCONFIRMED, OpenDoc, PROTOCOL, ReportedState, TabFrame, UnconfirmedEntry,
 };
 use crate::ids::{DocId, PatchId};
 use crate::journal::{Record, RecordState};
@@ -97,7 +97,8 @@ impl Session {
             let state = if under_way || will_be_asked { ReportedState::Applying } else { ReportedState::Unknown };
             return Some(record.entry(state));
         }
-        let known = document.fenced_at.is_some() && record.confirmed.is_some() && record.state == RecordState::Applied;
+        let as_it_is = matches!(record.confirmed, Some(ConfirmedAs::Acked | ConfirmedAs::Done));
+        let known = document.fenced_at.is_some() && as_it_is && record.state == RecordState::Applied;
         (!known).then(|| record.entry(record.reported()))
     }
 

@@ -31,6 +31,9 @@ pub(super) struct Document {
     pub(super) lane: Lane,
 }
 
+/// The most work that waits for one document; a patch beyond it is `busy`.
+pub(super) const MAX_QUEUE: usize = 1_000;
+
 /// What a document does, and what waits.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
@@ -114,6 +117,16 @@ pub(super) enum CallKind {
 }
 
 impl Document {
+    /// Whether its lane is idle and the first in its queue need not wait: questions wait for the fence (J7).
+    pub(super) fn can_begin(&self) -> bool {
+        self.lane.running.is_none()
+            && match self.lane.queue.front() {
+                None => false,
+                Some(Work::Apply(_)) => true,
+                Some(Work::Reconcile(question)) => self.fenced_at.is_some() || matches!(question.owed, Owed::Throw),
+            }
+    }
+
     /// Whether R7 holds: content leaves this tab only in saves, and the server has fenced what came before.
     pub(super) fn has_fenced_home(&self) -> bool {
         self.homed == Homed::Server && self.fenced_at.is_some() && !self.list_was_cut

@@ -1,6 +1,6 @@
 //! What the server says: patches (J5), questions (J12), confirmations (R4), and the frames around them.
 
-use super::document::{CallKind, Delivery, Owed, Question, Work};
+use super::document::{CallKind, Delivery, MAX_QUEUE, Owed, Question, Work};
 use super::{Notice, Session};
 use crate::digest;
 use crate::error::ProblemCode;
@@ -110,7 +110,7 @@ impl Session {
     }
 
     /// J5, in the order of its bullets; what has no record must first be proven new (J12).
-    fn on_patch(&mut self, now: Now, delivery: Delivery) {
+    pub(super) fn on_patch(&mut self, now: Now, delivery: Delivery) {
         let frame = &delivery.frame;
         let (patch_id, number, doc) = (frame.patch_id, frame.delivery, frame.doc.clone());
         let address = PatchAddress { patch_id, delivery: number, journal_id: Some(frame.journal_id) };
@@ -143,7 +143,7 @@ impl Session {
         let refusal = match self.documents.get_mut(&doc) {
             None => Some(Reason::NotOpen),
             Some(document) if document.incarnation != incarnation => Some(Reason::WrongIncarnation),
-            Some(_) if is_stuck => Some(Reason::Busy),
+            Some(document) if is_stuck || document.lane.queue.len() >= MAX_QUEUE => Some(Reason::Busy),
             Some(document) => {
                 document.lane.queue.push_back(Work::Apply(delivery));
                 None
@@ -271,7 +271,11 @@ impl Session {
             Owed::State if !at_once => (Owed::FollowUp, true),
             owed => (owed, false),
         };
-        document.lane.queue.push_back(Work::Reconcile(Question { patch_id, delivery: number, owed }));
+        let question = Question { patch_id, delivery: number, owed };
+        match document.lane.question_mut(patch_id) {
+            Some(waiting) => *waiting = question,
+            None => document.lane.queue.push_back(Work::Reconcile(question)),
+        }
         if tell {
             self.send_state(patch_id, number, ReportedState::Applying, None);
         }
@@ -327,7 +331,7 @@ impl Session {
 
     fn can_be_asked(&self, patch_id: PatchId) -> bool {
         let Some(record) = self.journal.record(patch_id) else { return false };
-        self.documents.get(&record.doc).is_some_and(|d| d.reconciles)
+        self.documents.get(&record.doc).is_some_and(|d| d.reconciles && record.is_open_question(d.incarnation))
     }
 }
 

@@ -15,32 +15,19 @@ impl Session {
         if self.has_ended() {
             return;
         }
-        for doc in self.documents.keys().cloned().collect::<Vec<_>>() {
-            while self.step_lane(now, &doc) {}
+        // Lanes with nothing to do are passed over without a copy: there may be thousands, and this runs every time.
+        let next = |s: &Self| s.documents.values().find(|d| d.can_begin()).map(|d| d.id.clone());
+        while let Some(doc) = next(self) {
+            self.step_lane(now, &doc);
         }
     }
 
-    /// Begins the next work of an idle lane. Returns whether the lane may have more to do at once.
-    fn step_lane(&mut self, now: Now, doc: &DocId) -> bool {
-        let Some(document) = self.documents.get_mut(doc) else { return false };
-        if document.lane.running.is_some() {
-            return false;
-        }
-        match document.lane.queue.pop_front() {
-            None => false,
-            Some(Work::Apply(delivery)) => {
-                self.begin_patch(now, doc, delivery);
-                true
-            }
-            Some(Work::Reconcile(question)) => {
-                let must_wait = document.fenced_at.is_none() && !matches!(question.owed, Owed::Throw);
-                if must_wait {
-                    document.lane.queue.push_front(Work::Reconcile(question));
-                    return false;
-                }
-                self.begin_question(now, doc, question);
-                true
-            }
+    /// Begins the next work of a lane that can.
+    fn step_lane(&mut self, now: Now, doc: &DocId) {
+        match self.documents.get_mut(doc).and_then(|d| d.lane.queue.pop_front()) {
+            Some(Work::Apply(delivery)) => self.begin_patch(now, doc, delivery),
+            Some(Work::Reconcile(question)) => self.begin_question(now, doc, question),
+            None => {}
         }
     }
 
@@ -80,10 +67,11 @@ impl Session {
 
     /// A transaction is durable: the intents in it may become calls.
     pub(super) fn intents_durable(&mut self, now: Now, id: u64) {
-        for doc in self.documents.keys().cloned().collect::<Vec<_>>() {
-            let Some(document) = self.documents.get_mut(&doc) else { continue };
-            let is_ours = |r: &mut Running| matches!(r, Running::Intent { transaction, .. } if *transaction == id);
-            if let Some(Running::Intent { delivery, .. }) = document.lane.running.take_if(is_ours) {
+        let is_ours = |r: &mut Running| matches!(r, Running::Intent { transaction, .. } if *transaction == id);
+        let durable =
+            self.documents.values_mut().filter_map(|d| Some((d.id.clone(), d.lane.running.take_if(is_ours)?)));
+        for (doc, running) in durable.collect::<Vec<_>>() {
+            if let Running::Intent { delivery, .. } = running {
                 self.ready(now, &doc, delivery);
             }
         }
@@ -92,7 +80,9 @@ impl Session {
     /// The last checks, in the task that calls (J2, J3).
     fn ready(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
         let PatchFrame { patch_id, delivery: number, expires_at, guarded, .. } = delivery.frame;
-        if self.connection.talking() != Some(delivery.conn) {
+        if !self.is_intended(&delivery) {
+            self.answer_from_record(now, patch_id, number, None);
+        } else if self.connection.talking() != Some(delivery.conn) {
             self.forget_record(patch_id);
         } else if self.clock.is_past(now, expires_at) {
             self.refuse(now, patch_id, number, Reason::Expired, None);
@@ -109,11 +99,19 @@ impl Session {
         let is_it = |r: &mut Running| matches!(r, Running::Guard { call: c, .. } if *c == call);
         let found = self.documents.values_mut().find_map(|d| Some((d.id.clone(), d.lane.running.take_if(is_it)?)));
         let Some((doc, Running::Guard { delivery, .. })) = found else { return };
-        if unconfirmed {
+        if !self.is_intended(&delivery) {
+            self.answer_from_record(now, delivery.frame.patch_id, delivery.frame.delivery, None);
+        } else if unconfirmed {
             self.refuse(now, delivery.frame.patch_id, delivery.frame.delivery, Reason::UnconfirmedEdits, None);
         } else {
             self.call_handler(now, &doc, delivery);
         }
+    }
+
+    /// Whether the intent still stands: what the server said meanwhile may have settled the record without a call.
+    fn is_intended(&self, delivery: &Delivery) -> bool {
+        let record = self.journal.record(delivery.frame.patch_id);
+        record.is_some_and(|r| r.state == RecordState::Applying && r.incarnation == delivery.frame.incarnation)
     }
 
     fn call_handler(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
@@ -139,12 +137,12 @@ impl Session {
 
     fn begin_question(&mut self, now: Now, doc: &DocId, question: Question) {
         let patch_id = question.patch_id;
-        let (Some(document), Some(record)) = (self.documents.get(doc), self.journal.record(patch_id)) else { return };
-        let incarnation = document.incarnation;
-        if !record.is_open_question(incarnation) && !matches!(question.owed, Owed::Throw) {
+        let Some(incarnation) = self.incarnation(doc) else { return };
+        let is_open = |r: &&Record| r.is_open_question(incarnation) || matches!(question.owed, Owed::Throw);
+        let Some(record) = self.journal.record(patch_id).filter(is_open) else {
             self.answer_question(now, question);
             return;
-        }
+        };
         let record = self.view(record);
         let call = self.next_call();
         self.begin_call(now, call, doc, patch_id, CallKind::Reconcile(question));

@@ -93,7 +93,7 @@ impl Session {
     /// One that does not settle in time holds nobody up: it is in doubt from then on. [`CallError::NotOpen`] where this
     /// incarnation is not the open one; [`CallError::Fenced`], [`CallError::Closed`].
     pub fn mark(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
-        if self.open_effects(doc, incarnation).any(|c| !c.overdue) {
+        if self.open_effects(doc).any(|c| c.incarnation == incarnation && !c.overdue) {
             return Err(CallError::HandlerRunning);
         }
         self.mark_before_effect(doc, incarnation)
@@ -106,8 +106,9 @@ impl Session {
     pub fn mark_before_effect(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
         self.check_live()?;
         let document = self.documents.get(doc).filter(|d| d.incarnation == incarnation).ok_or(CallError::NotOpen)?;
-        let overdue = self.open_effects(doc, incarnation).filter(|c| c.overdue).map(|c| c.patch_id);
-        let mut in_doubt: Vec<_> = overdue.collect();
+        // A handler of an earlier incarnation may yet reach into this text, or has; nobody waits for it.
+        let is_doubtful = |c: &&Call| c.overdue || c.incarnation != incarnation;
+        let mut in_doubt: Vec<_> = self.open_effects(doc).filter(is_doubtful).map(|c| c.patch_id).collect();
         let unknown = self.journal.open_of(doc).into_iter().filter(|r| r.state == RecordState::Unknown);
         in_doubt.extend(unknown.filter(|r| r.incarnation == incarnation).map(|r| r.patch_id));
         Ok(Mark {
@@ -119,13 +120,13 @@ impl Session {
         })
     }
 
-    /// The calls that may or may not have changed this incarnation's text by now.
-    fn open_effects(&self, doc: &DocId, incarnation: Incarnation) -> impl Iterator<Item = &Call> {
+    /// The calls that may or may not have changed the document's text by now.
+    fn open_effects(&self, doc: &DocId) -> impl Iterator<Item = &Call> {
         let may_have = |k: &CallKind| match k {
             CallKind::Handler { .. } => true,
             CallKind::Reconcile(question) => matches!(question.owed, Owed::Throw),
         };
-        self.calls.values().filter(move |c| c.doc == *doc && c.incarnation == incarnation && may_have(&c.kind))
+        self.calls.values().filter(move |c| c.doc == *doc && may_have(&c.kind))
     }
 
     /// A local store will bring back, with the document, every effect the mark names (J6).
@@ -204,7 +205,11 @@ impl Session {
 
     fn set_flushed(&mut self, patch_ids: &[PatchId]) {
         for patch_id in patch_ids {
-            self.change_record(*patch_id, |record| record.flushed = true);
+            // A save that held it was committed: whatever was doubted meanwhile, it is in the stored document (P5).
+            self.change_record(*patch_id, |record| {
+                record.state = RecordState::Applied;
+                record.flushed = true;
+            });
         }
     }
 }

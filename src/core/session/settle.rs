@@ -116,13 +116,16 @@ impl Session {
     fn found_present(&mut self, now: Now, call: &Call, question: Question) {
         let Question { patch_id, delivery, owed } = question;
         let estimate = self.clock.estimate(now);
+        let replayed = !matches!(owed, Owed::Throw);
+        if replayed && !matches!(owed, Owed::State | Owed::Nothing) {
+            self.journal.count_replay(patch_id);
+        }
         self.change_record(patch_id, |record| {
             record.state = RecordState::Applied;
             record.incarnation = call.incarnation;
             record.delivery = record.delivery.max(delivery);
             record.settled_at.get_or_insert(estimate);
         });
-        let replayed = !matches!(owed, Owed::Throw);
         match owed {
             Owed::State => self.send_state(patch_id, delivery, ReportedState::Applied, None),
             // A late acknowledgement is the truth, even where `unknown` was said before (R6).
@@ -131,9 +134,6 @@ impl Session {
                 let record = self.journal.record(patch_id);
                 let applied_at = record.and_then(|r| r.settled_at).unwrap_or(estimate);
                 let result = record.and_then(|r| r.result.clone());
-                if replayed {
-                    self.journal.count_replay(patch_id);
-                }
                 self.send(TabFrame::PatchAck(AckFrame { patch_id, delivery, replayed, applied_at, result }));
             }
         }
@@ -168,14 +168,17 @@ impl Session {
         }
     }
 
-    /// A question whose record was settled while it waited.
+    /// A question whose record was settled while it waited. One that is gone was proven absent (J7).
     pub(super) fn answer_question(&mut self, now: Now, question: Question) {
         let Question { patch_id, delivery, owed } = question;
         match owed {
-            Owed::Patch(redelivered) => self.answer_from_record(now, patch_id, delivery, Some(*redelivered)),
+            Owed::Patch(redelivered) => self.on_patch(now, *redelivered),
+            Owed::FollowUp if self.journal.record(patch_id).is_some() => {
+                self.answer_from_record(now, patch_id, delivery, None);
+            }
             Owed::State | Owed::FollowUp => {
                 let record = self.journal.record(patch_id);
-                let state = record.map_or(ReportedState::Unknown, crate::journal::Record::reported);
+                let state = record.map_or(ReportedState::NotSeen, crate::journal::Record::reported);
                 let reason = record.and_then(|r| r.reason);
                 self.send_state(patch_id, delivery, state, reason);
             }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::json::MAX_SAFE_INTEGER;
 use crate::time::Now;
 
 /// An estimate of the server's clock from request and answer pairs.
@@ -53,9 +54,10 @@ impl ServerClock {
 
     /// The server's time, in ms since the epoch; the tab's own where there is no sample. For display and records only.
     pub fn estimate(&self, now: Now) -> u64 {
-        self.best().map_or(now.wall_ms, |s| {
+        let estimate = self.best().map_or(now.wall_ms, |s| {
             s.server_ms.saturating_add(s.round_trip_ms / 2).saturating_add(now.elapsed_since(s.received))
-        })
+        });
+        estimate.min(MAX_SAFE_INTEGER)
     }
 
     fn best(&self) -> Option<&Sample> {
@@ -98,5 +100,12 @@ mod tests {
         // The wall clock is set an hour forward: the next answer replaces what was known.
         clock.sample(at(700, 3_600_700), at(710, 3_600_710), 1_705);
         assert_eq!(clock.estimate(at(710, 3_600_710)), 1_710);
+    }
+
+    #[test]
+    fn an_absurd_server_clock_never_makes_a_number_that_cannot_be_read_back() {
+        let mut clock = ServerClock::default();
+        clock.sample(at(0, 0), at(1_000, 1_000), MAX_SAFE_INTEGER);
+        assert_eq!(clock.estimate(at(5_000, 5_000)), MAX_SAFE_INTEGER);
     }
 }

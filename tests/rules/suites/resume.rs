@@ -5,7 +5,7 @@ use patchkeep_core::session::ReconcileOutcome;
 use patchkeep_core::storage::Durability;
 use patchkeep_rules::world::{HandlerMode, ReconcileMode, World};
 
-use crate::support::{deliver, doc, id, told, world, world_with};
+use crate::support::{deliver, doc, id, patch, told, world, world_with};
 
 fn last_hello(world: &World) -> &Hello {
     let hellos = world.sent.iter().filter_map(|f| if let TabFrame::Hello(h) = f { Some(h) } else { None });
@@ -65,6 +65,50 @@ fn r04_done_is_the_word_of_a_save() {
     told(&mut w);
     deliver(&mut w, 1, 2);
     assert_eq!(told(&mut w), ["ack 2 replayed"]);
+}
+
+#[test]
+fn r04_what_is_done_meanwhile_is_not_applied_again() {
+    let mut w = world(Homed::Elsewhere);
+    w.hold_store = true;
+    deliver(&mut w, 1, 1);
+    confirm(&mut w, 1, ConfirmedAs::Done);
+    w.release_store();
+    assert!(w.handled.is_empty());
+    assert_eq!(told(&mut w), ["ack 1 replayed"]);
+}
+
+#[test]
+fn p05_what_the_server_does_not_know_is_listed() {
+    let mut w = world(Homed::Elsewhere);
+    w.handler = HandlerMode::Later;
+    deliver(&mut w, 1, 1);
+    w.advance(30_000);
+    confirm(&mut w, 1, ConfirmedAs::Unknown);
+    w.cut();
+    w.settle(id(1), &HandlerMode::Ok);
+    w.connect(false);
+    assert_eq!(listed(&w), [ReportedState::Applied]);
+}
+
+#[test]
+fn j05_exactly_one_answer_however_often_it_is_asked() {
+    let mut w = world_with(Homed::Server, Durability::Strict, true);
+    deliver(&mut w, 1, 1);
+    told(&mut w);
+    w.reconcile = ReconcileMode::Answers(ReconcileOutcome::Absent);
+    w.die();
+    w.load();
+    w.open_document(&doc(), Homed::Server, None, true);
+    w.connect(true);
+    let garbled =
+        |w: &World, n| ServerFrame::Patch(patch(w, 1, n)).encode().replace("\"guarded\":false", "\"guarded\":0");
+    for n in 2..=4 {
+        let frame = garbled(&w, n);
+        w.receive(frame);
+    }
+    w.connect(false);
+    assert_eq!(told(&mut w), ["state 4 not_seen"]);
 }
 
 #[test]

@@ -72,6 +72,17 @@ fn w01_r07_what_may_be_in_the_text_is_named_as_in_doubt() {
 }
 
 #[test]
+fn w01_a_handler_of_an_earlier_incarnation_is_in_doubt_too() {
+    let mut w = world(Homed::Server);
+    w.handler = HandlerMode::Later;
+    deliver(&mut w, 1, 1);
+    w.open_document(&doc(), Homed::Server, None, false);
+    assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)], "it may have reached into the new text");
+    w.settle(id(1), &HandlerMode::Ok);
+    assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)]);
+}
+
+#[test]
 fn w02_only_a_readable_answer_counts_as_committed() {
     let mut w = world(Homed::Server);
     deliver(&mut w, 1, 1);
