@@ -67,9 +67,9 @@ impl<S: Store> App<S> {
         self.boot.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ms since the epoch on the server's clock.
+    /// Ms since the epoch on the server's clock, which is its database's.
     pub(crate) fn now(&self) -> u64 {
-        (self.config.clock)()
+        self.store.now()
     }
 
     async fn seed(&self) -> Result<(), StoreError> {

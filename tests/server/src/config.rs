@@ -39,8 +39,12 @@ impl fmt::Debug for Token {
 /// What a server is started with.
 #[derive(Clone)]
 pub struct Config {
-    /// The SQLite file.
+    /// The SQLite file, where there is no `database_url`.
     pub db: PathBuf,
+    /// The PostgreSQL database.
+    pub database_url: Option<String>,
+    /// Added to PostgreSQL's clock: time passes when a test says so.
+    pub database_shift: Option<Clock>,
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
     /// Who may come in.
@@ -67,7 +71,7 @@ pub struct Config {
     pub max_frame_bytes: usize,
     /// The largest document, in bytes.
     pub max_doc_bytes: usize,
-    /// The database's clock.
+    /// The clock of the SQLite database.
     pub clock: Clock,
 }
 
@@ -76,6 +80,8 @@ impl Config {
     pub fn new(db: impl Into<PathBuf>) -> Self {
         Self {
             db: db.into(),
+            database_url: None,
+            database_shift: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tokens: Vec::new(),
             seed: Vec::new(),

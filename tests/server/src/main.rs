@@ -25,9 +25,12 @@ enum Command {
 
 #[derive(Args)]
 struct Serve {
-    /// The SQLite file; made where it does not exist.
-    #[arg(long)]
-    db: PathBuf,
+    /// The SQLite file; made where it does not exist. It is used even where a PostgreSQL URL is in the environment.
+    #[arg(long, required_unless_present = "database_url")]
+    db: Option<PathBuf>,
+    /// The PostgreSQL database, instead of a SQLite file.
+    #[arg(long, value_name = "URL", env = "DATABASE_URL", hide_env_values = true)]
+    database_url: Option<String>,
     /// Where to listen; port 0 takes a free one.
     #[arg(long, default_value = "127.0.0.1:0")]
     listen: SocketAddr,
@@ -91,7 +94,9 @@ Documents do not wait for each other.
 
 impl Serve {
     fn config(self) -> Result<Config, String> {
-        let mut config = Config::new(self.db);
+        let database_url = self.database_url.filter(|_| self.db.is_none());
+        let mut config = Config::new(self.db.unwrap_or_default());
+        config.database_url = database_url;
         for pair in &self.tokens {
             // The token itself may hold an equals sign; a principal cannot.
             let (token, principal) = pair.rsplit_once('=').ok_or("a token is given as TOKEN=workspace/user")?;

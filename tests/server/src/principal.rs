@@ -50,6 +50,13 @@ pub struct OpKey(String);
 pub struct NotAnOpKey;
 
 impl OpKey {
+    /// A key as it was stored: its text itself, in which quotes are characters like any other. Reading it as a header
+    /// would unquote it a second time, into another key.
+    pub fn from_stored(text: String) -> Option<Self> {
+        let fits = (1..=MAX_KEY_CHARS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
+        fits.then_some(Self(text))
+    }
+
     /// Its text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -65,8 +72,7 @@ impl FromStr for OpKey {
             Some(quoted) => unescape(quoted).ok_or(NotAnOpKey)?,
             None => text.to_owned(),
         };
-        let fits = (1..=MAX_KEY_CHARS).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
-        if fits { Ok(Self(key)) } else { Err(NotAnOpKey) }
+        Self::from_stored(key).ok_or(NotAnOpKey)
     }
 }
 
@@ -105,6 +111,14 @@ mod tests {
             assert_eq!(bad.parse::<OpKey>(), Err(NotAnOpKey), "{bad}");
         }
         assert!("x".repeat(255).parse::<OpKey>().is_ok());
+    }
+
+    #[test]
+    fn k02_a_stored_key_is_not_unquoted_again() {
+        for header in [r#""\"x\"""#, r#""\"a\\b\"""#] {
+            let key: OpKey = header.parse().unwrap();
+            assert_eq!(OpKey::from_stored(key.to_string()), Some(key));
+        }
     }
 
     #[test]

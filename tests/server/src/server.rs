@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::faults::Faults;
 use crate::http::router;
 use crate::net::{LosableListener, Peer};
-use crate::store::{SqliteStore, Store, StoreError};
+use crate::store::{AnyStore, Store, StoreError};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,7 @@ const PURGE_EVERY: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
-    app: Arc<App<SqliteStore>>,
+    app: Arc<App<AnyStore>>,
     stop: watch::Sender<bool>,
     listening: JoinHandle<()>,
 }
@@ -47,7 +47,8 @@ impl Server {
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let listener = TcpListener::bind(config.listen).await?;
         let addr = listener.local_addr()?;
-        let store = SqliteStore::open(&config.db, config.clock.clone())?;
+        let opening = config.clone();
+        let store = tokio::task::spawn_blocking(move || AnyStore::open(&opening)).await.map_err(io::Error::other)??;
         let app = App::start(store, config).await?;
         let stop = watch::Sender::new(false);
         let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
@@ -117,7 +118,7 @@ async fn stopped(mut stop: watch::Receiver<bool>) {
     let _stopped = stop.wait_for(|stop| *stop).await;
 }
 
-async fn purge(app: Arc<App<SqliteStore>>, stop: watch::Receiver<bool>) {
+async fn purge(app: Arc<App<AnyStore>>, stop: watch::Receiver<bool>) {
     let mut every = tokio::time::interval(PURGE_EVERY);
     let over = stopped(stop);
     tokio::pin!(over);

@@ -118,6 +118,10 @@ fn plan(document: &Document, write: &Write<'_>, elected: &Elected, facts: &Execu
 }
 
 fn store(row: &KeyRow, document: &Document, write: &Write<'_>, facts: &ExecuteFacts) -> Result<Execution, Reason> {
+    // The same bound as for a tab: whether somebody has the document open must not decide what an edit may be.
+    if write.edit_text.len() > facts.max_edit_bytes {
+        return Err(Reason::TooLarge);
+    }
     let text = edit::apply(&document.text, write.edit, facts.max_doc_bytes)?;
     let document = Document { text, seq: document.seq + 1 };
     let answer = Answer::new(200, json!({"seq": document.seq, "doc": write.doc.as_str()}));

@@ -75,8 +75,13 @@ pub fn acknowledged(row: &KeyRow, speaker: &Speaker<'_>) -> Settled {
                 ..row.clone()
             };
             if let Some(plan) = &mut acked.plan {
-                // Whoever says `applied` has it: from here on this incarnation's death is the patch's (R7).
+                // Whoever says `applied` has it: from here on this incarnation's death is the patch's (R7). A doubt
+                // stays: a save may have carried the effect out unnamed, and no later fence proves that it did not.
+                let homed = plan.recipient.homed;
                 hand_to(plan, speaker);
+                if homed == Homed::Elsewhere {
+                    plan.recipient.homed = homed;
+                }
             }
             let unchanged = row.state == KeyState::Acked && row.plan == acked.plan;
             if unchanged { Settled::Confirm(ConfirmedAs::Acked) } else { Settled::write(acked, ConfirmedAs::Acked) }

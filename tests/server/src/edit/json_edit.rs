@@ -2,6 +2,8 @@
 //!
 //! The result is written without white space, members in their order, numbers as they were spelled.
 
+use std::collections::{HashMap, HashSet};
+
 use patchkeep_core::frame::Reason;
 use patchkeep_core::json::{self, MAX_DEPTH, Value};
 
@@ -20,7 +22,7 @@ pub fn patch(text: &str, ops: &Value<'_>, max_bytes: usize) -> Result<String, Re
     for op in ops.as_array().ok_or(Reason::Malformed)? {
         let op = Op::read(op)?;
         let brought = op.brings(&root)?;
-        touched = touched.saturating_add(brought.map_or(0, Node::size));
+        touched = touched.saturating_add(brought.map_or(0, Node::size)).saturating_add(op.steps(&root));
         if touched > max_bytes.saturating_mul(BUDGET) {
             return Err(Reason::TooLarge);
         }
@@ -58,20 +60,24 @@ fn merge_into(target: &mut Node, patch: &Node) {
         *target = Node::Object(Vec::new());
     }
     let Node::Object(members) = target else { return };
+    // Found by hashing and taken out together: one by one, a megabyte of members would take minutes.
+    let mut places: HashMap<String, usize> = members.iter().enumerate().map(|(at, (k, _))| (k.clone(), at)).collect();
+    let mut gone = HashSet::new();
     for (key, change) in changes {
-        match (find(members, key), change) {
-            (Some(at), Node::Null) => {
-                members.remove(at);
-            }
+        match (places.get(key).copied(), change) {
+            (Some(at), Node::Null) => drop(gone.insert(at)),
             (None, Node::Null) => {}
             (Some(at), change) => merge_into(&mut members[at].1, change),
             (None, change) => {
                 let mut fresh = Node::Null;
                 merge_into(&mut fresh, change);
+                places.insert(key.clone(), members.len());
                 members.push((key.clone(), fresh));
             }
         }
     }
+    let mut at = 0..;
+    members.retain(|_| at.next().is_none_or(|at| !gone.contains(&at)));
 }
 
 /// A JSON pointer (RFC 6901), unescaped.
@@ -102,6 +108,22 @@ impl Pointer {
     }
 
     /// The container the last token points into, and that token. The root has none.
+    /// The lengths of all containers on its way.
+    fn steps(&self, root: &Node) -> usize {
+        let mut node = Some(root);
+        let mut steps = 0;
+        for token in &self.0 {
+            let (length, next) = match node {
+                Some(Node::Object(members)) => (members.len(), find(members, token).map(|at| &members[at].1)),
+                Some(Node::Array(items)) => (items.len(), index(token).and_then(|at| items.get(at))),
+                _ => break,
+            };
+            steps += length;
+            node = next;
+        }
+        steps
+    }
+
     fn parent<'n>(&self, root: &'n mut Node) -> Result<(&'n mut Node, &str), Reason> {
         let (last, path) = self.0.split_last().ok_or(Reason::PatchFailed)?;
         let parent = path.iter().try_fold(root, |node, token| match node {
@@ -167,6 +189,16 @@ impl Op {
             Self::Copy { from, .. } | Self::Move { from, .. } => Some(from.get(root)?),
             Self::Remove(_) | Self::Test(..) => None,
         })
+    }
+
+    /// How many members and items it passes by or moves, at the most.
+    fn steps(&self, root: &Node) -> usize {
+        let from = match self {
+            Self::Move { from, .. } | Self::Copy { from, .. } => from.steps(root),
+            _ => 0,
+        };
+        let compared = if let Self::Test(_, value) = self { value.size() } else { 0 };
+        self.path().steps(root).saturating_add(from).saturating_add(compared)
     }
 
     const fn path(&self) -> &Pointer {
@@ -344,6 +376,22 @@ mod tests {
         let op = r#"{"op":"copy","from":"","path":"/-"}"#;
         let ops = format!("[{}]", vec![op; 100].join(","));
         assert_eq!(patched("[1]", &ops), Err(Reason::TooLarge));
+    }
+
+    #[test]
+    fn large_objects_and_arrays_take_steps_in_proportion() {
+        let members = |n: usize| (0..n).map(|i| format!("\"k{i}\":{i}")).collect::<Vec<_>>().join(",");
+        let many = format!("{{{}}}", members(50_000));
+        let merged = merged("{}", &many).unwrap();
+        assert_eq!(merged.len(), many.len());
+        let reversed = (0..50_000).rev().map(|i| format!("\"k{i}\":{i}")).collect::<Vec<_>>().join(",");
+        let test = format!(r#"[{{"op":"test","path":"","value":{{{reversed}}}}}]"#);
+        let value = json::parse(&test).unwrap();
+        assert!(patch(&many, &value, 1 << 24).is_ok());
+        let zeros = format!("[{}0]", "0,".repeat(100_000));
+        let removals = vec![r#"{"op":"remove","path":"/0"}"#; 2_000].join(",");
+        let removals = format!("[{removals}]");
+        assert_eq!(patch(&zeros, &json::parse(&removals).unwrap(), 1 << 20), Err(Reason::TooLarge));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! An owned JSON tree that loses nothing: numbers stay literals, members keep their order.
 
+use std::collections::HashMap;
+
 use patchkeep_core::json::{MAX_DEPTH, Value, write_string};
 
 /// One JSON value.
@@ -100,7 +102,9 @@ impl Node {
             }
             (Self::Array(a), Self::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(b)),
             (Self::Object(a), Self::Object(b)) => {
-                a.len() == b.len() && a.iter().all(|(key, v)| find(b, key).is_some_and(|at| v.same(&b[at].1)))
+                let values: HashMap<&str, &Self> = b.iter().map(|(key, v)| (key.as_str(), v)).collect();
+                a.len() == b.len()
+                    && a.iter().all(|(key, v)| values.get(key.as_str()).is_some_and(|other| v.same(other)))
             }
             _ => self == other,
         }

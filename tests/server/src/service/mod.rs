@@ -38,15 +38,21 @@ pub(crate) fn watch_deadline<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, patc
     boot.spawn(async move {
         loop {
             let left = expires_at.saturating_sub(app.now());
-            if left == 0 {
-                break;
+            if left > 0 {
+                tokio::time::sleep(Duration::from_millis(left)).await;
+                continue;
             }
-            tokio::time::sleep(Duration::from_millis(left)).await;
-        }
-        let boot = here.clone();
-        let done = app.store.transact(move |tx| expire(tx, &boot, patch_id)).await;
-        if let Err(error) = done {
-            tracing::error!(%error, %patch_id, "a deadline could not be recorded");
+            let boot = here.clone();
+            let due = app.store.transact(move |tx| {
+                expire(tx, &boot, patch_id)?;
+                Ok::<_, StoreError>(tx.now() >= expires_at)
+            });
+            match due.await {
+                Ok(true) => return,
+                // The database's clock is a little behind what was thought.
+                Ok(false) => tokio::time::sleep(Duration::from_millis(1)).await,
+                Err(error) => return tracing::error!(%error, %patch_id, "a deadline could not be recorded"),
+            }
         }
     });
 }

@@ -1,12 +1,19 @@
-//! Where documents, keys and tabs are stored: the vocabulary of a transaction, and the SQLite store behind it.
+//! Where documents, keys and tabs are stored: the vocabulary of a transaction, and SQLite or PostgreSQL behind it.
 //!
 //! A unit of work is a closure over [`Tx`]. What it must not do before the commit (sending a frame, waking a waiting
 //! request) it leaves with [`Tx::after_commit`]; these run in commit order, and not at all where the commit fails.
 
+mod any;
+mod cells;
+mod group;
+mod postgres;
 mod rows;
 mod schema;
+mod sql;
 mod sqlite;
 
+pub use any::AnyStore;
+pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId, Uuid};
@@ -20,6 +27,9 @@ pub enum StoreError {
     /// The database refused.
     #[error("database: {0}")]
     Database(#[from] rusqlite::Error),
+    /// The database server refused, or cannot be reached.
+    #[error("database: {0}")]
+    Server(#[from] ::postgres::Error),
     /// A row holds what no version of this code wrote.
     #[error("unreadable row: {0}")]
     Unreadable(&'static str),
@@ -123,6 +133,9 @@ pub trait Store: Send + Sync + 'static {
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static;
+
+    /// About what the database's clock says, in ms since the epoch: for timers, never for decisions.
+    fn now(&self) -> u64;
 }
 
 /// The workspace part of a principal scopes documents; keys are scoped by the whole.

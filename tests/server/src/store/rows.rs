@@ -1,101 +1,164 @@
-//! Rows as SQLite spells them.
-
-use std::str::FromStr;
+//! Rows as both databases spell them.
 
 use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::DocId;
-use rusqlite::Row;
-use rusqlite::types::{FromSql, Type};
 
+use super::StoreError;
+use super::cells::{Cell, Cells};
 use crate::decide::{KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, Settlement, TabOwner, Verdict};
 use crate::principal::Principal;
 
-/// The columns of [`key_row`], in its order.
-pub(super) const KEY_COLUMNS: &str = "workspace_id, user_id, key, route, request_hash, state, claim_token, \
-     lease_until, attempt, status, response, patch_id, delivery, tab_id, journal_id, doc, incarnation, homed, conn, \
-     base_seq, body, digest, guarded, expires_at, created_at, settled_by, settled_at, contradicted, \
-     settled_as, settled_who";
+/// The columns of a key's row, in the order in which it is read and written.
+pub(super) const KEY_COLUMNS: [&str; 30] = [
+    "workspace_id",
+    "user_id",
+    "key",
+    "route",
+    "request_hash",
+    "state",
+    "claim_token",
+    "lease_until",
+    "attempt",
+    "status",
+    "response",
+    "patch_id",
+    "delivery",
+    "tab_id",
+    "journal_id",
+    "doc",
+    "incarnation",
+    "homed",
+    "conn",
+    "base_seq",
+    "body",
+    "digest",
+    "guarded",
+    "expires_at",
+    "created_at",
+    "settled_by",
+    "settled_at",
+    "contradicted",
+    "settled_as",
+    "settled_who",
+];
+
+/// How many of them are the plan's.
+const PLAN_COLUMNS: usize = 13;
+
+/// Writes a key's row.
+pub(super) fn key_cells(row: &KeyRow) -> Vec<Cell> {
+    let KeyId { principal, key } = &row.id;
+    let mut cells: Vec<Cell> = vec![
+        principal.workspace.as_str().into(),
+        principal.user.as_str().into(),
+        key.as_str().into(),
+        row.route.as_str().into(),
+        row.request_hash.to_string().into(),
+        row.state.as_str().into(),
+        row.claim_token.to_string().into(),
+        row.lease_until.into(),
+        row.attempt.into(),
+        row.recorded.as_ref().map(|r| u64::from(r.status)).into(),
+        row.recorded.as_ref().map(|r| r.body.as_str()).into(),
+    ];
+    match &row.plan {
+        Some(plan) => cells.extend::<[Cell; PLAN_COLUMNS]>([
+            plan.patch_id.to_string().into(),
+            plan.delivery.into(),
+            plan.recipient.tab_id.to_string().into(),
+            plan.recipient.journal_id.to_string().into(),
+            plan.recipient.doc.as_str().into(),
+            plan.recipient.incarnation.to_string().into(),
+            plan.recipient.homed.as_str().into(),
+            plan.conn.as_str().into(),
+            plan.base_seq.into(),
+            plan.body.as_str().into(),
+            plan.digest.to_string().into(),
+            plan.guarded.into(),
+            plan.expires_at.into(),
+        ]),
+        None => cells.extend(std::iter::repeat_n(Cell::Null, PLAN_COLUMNS)),
+    }
+    cells.extend([
+        row.created_at.into(),
+        row.settled_by.map(SettledBy::as_str).into(),
+        row.settled_at.into(),
+        row.contradicted.into(),
+        row.settlement.as_ref().map(|s| s.verdict.as_str()).into(),
+        row.settlement.as_ref().map(|s| s.who.as_str()).into(),
+    ]);
+    cells
+}
 
 /// Reads a key's row.
-pub(super) fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
-    let recorded = match (row.get::<_, Option<u16>>("status")?, row.get::<_, Option<String>>("response")?) {
-        (Some(status), Some(body)) => Some(Recorded { status, body }),
-        _ => None,
-    };
-    let planned = row.get::<_, Option<String>>("patch_id")?.is_some();
+pub(super) fn key_row(mut row: Cells) -> Result<KeyRow, StoreError> {
     Ok(KeyRow {
-        id: KeyId {
-            principal: Principal { workspace: row.get("workspace_id")?, user: row.get("user_id")? },
-            key: parsed(row, "key")?,
+        id: KeyId { principal: principal(&mut row)?, key: row.parsed()? },
+        route: row.text()?,
+        request_hash: row.parsed()?,
+        state: row.word("state", KeyState::from_word)?,
+        claim_token: row.parsed()?,
+        lease_until: row.integer()?,
+        attempt: row.integer()?,
+        recorded: match (row.maybe_integer()?, row.maybe_text()?) {
+            (Some(status), Some(body)) => {
+                let status = u16::try_from(status).map_err(|_| StoreError::Unreadable("status"))?;
+                Some(Recorded { status, body })
+            }
+            _ => None,
         },
-        route: row.get("route")?,
-        request_hash: parsed(row, "request_hash")?,
-        state: word(row, "state", KeyState::from_word)?,
-        claim_token: parsed(row, "claim_token")?,
-        lease_until: integer(row, "lease_until")?,
-        attempt: integer(row, "attempt")?,
-        recorded,
-        plan: if planned { Some(plan(row)?) } else { None },
-        created_at: integer(row, "created_at")?,
-        settled_by: match row.get::<_, Option<String>>("settled_by")? {
-            Some(by) => Some(SettledBy::from_word(&by).ok_or_else(|| unreadable("settled_by"))?),
+        plan: if row.is_next_null() {
+            row.skip(PLAN_COLUMNS);
+            None
+        } else {
+            Some(plan(&mut row)?)
+        },
+        created_at: row.integer()?,
+        settled_by: match row.maybe_text()? {
+            Some(by) => Some(SettledBy::from_word(&by).ok_or(StoreError::Unreadable("settled_by"))?),
             None => None,
         },
-        settled_at: row.get::<_, Option<i64>>("settled_at")?.map(i64::cast_unsigned),
-        contradicted: row.get("contradicted")?,
-        settlement: match row.get::<_, Option<String>>("settled_who")? {
-            Some(who) => Some(Settlement { verdict: word(row, "settled_as", Verdict::from_word)?, who }),
-            None => None,
+        settled_at: row.maybe_integer()?,
+        contradicted: row.integer()? != 0,
+        settlement: if row.is_next_null() {
+            None
+        } else {
+            Some(Settlement { verdict: row.word("settled_as", Verdict::from_word)?, who: row.text()? })
         },
     })
 }
 
-fn plan(row: &Row<'_>) -> rusqlite::Result<Plan> {
+fn plan(row: &mut Cells) -> Result<Plan, StoreError> {
     Ok(Plan {
-        patch_id: parsed(row, "patch_id")?,
-        delivery: integer(row, "delivery")?,
+        patch_id: row.parsed()?,
+        delivery: row.integer()?,
         recipient: Recipient {
-            tab_id: parsed(row, "tab_id")?,
-            journal_id: parsed(row, "journal_id")?,
-            doc: word(row, "doc", DocId::new)?,
-            incarnation: parsed(row, "incarnation")?,
-            homed: word(row, "homed", Homed::from_code)?,
+            tab_id: row.parsed()?,
+            journal_id: row.parsed()?,
+            doc: row.word("doc", DocId::new)?,
+            incarnation: row.parsed()?,
+            homed: row.word("homed", Homed::from_code)?,
         },
-        conn: row.get("conn")?,
-        base_seq: integer(row, "base_seq")?,
-        body: row.get("body")?,
-        digest: parsed(row, "digest")?,
-        guarded: row.get("guarded")?,
-        expires_at: integer(row, "expires_at")?,
+        conn: row.text()?,
+        base_seq: row.integer()?,
+        body: row.text()?,
+        digest: row.parsed()?,
+        guarded: row.integer()? != 0,
+        expires_at: row.integer()?,
     })
 }
 
 /// Reads who holds a tab id.
-pub(super) fn tab_owner(row: &Row<'_>) -> rusqlite::Result<TabOwner> {
+pub(super) fn tab_owner(mut row: Cells) -> Result<TabOwner, StoreError> {
     Ok(TabOwner {
-        principal: Principal { workspace: row.get("workspace_id")?, user: row.get("user_id")? },
-        journal_id: parsed(row, "journal_id")?,
-        epoch: integer(row, "epoch")?,
-        context_id: parsed(row, "context_id")?,
-        conn: row.get("conn")?,
+        principal: principal(&mut row)?,
+        journal_id: row.parsed()?,
+        epoch: row.integer()?,
+        context_id: row.parsed()?,
+        conn: row.text()?,
     })
 }
 
-/// A column that holds an id or a digest.
-pub(super) fn parsed<T: FromStr>(row: &Row<'_>, name: &'static str) -> rusqlite::Result<T> {
-    word(row, name, |text| text.parse().ok())
-}
-
-/// A column that holds one of a few words.
-fn word<T>(row: &Row<'_>, name: &'static str, read: impl Fn(&str) -> Option<T>) -> rusqlite::Result<T> {
-    read(row.get_ref(name)?.as_str()?).ok_or_else(|| unreadable(name))
-}
-
-/// A column that holds a number that is never negative; SQLite's integers are signed, the bits are kept.
-pub(super) fn integer(row: &Row<'_>, name: &'static str) -> rusqlite::Result<u64> {
-    Ok(i64::column_result(row.get_ref(name)?)?.cast_unsigned())
-}
-
-fn unreadable(column: &'static str) -> rusqlite::Error {
-    rusqlite::Error::FromSqlConversionFailure(0, Type::Text, format!("column {column}").into())
+fn principal(row: &mut Cells) -> Result<Principal, StoreError> {
+    Ok(Principal { workspace: row.text()?, user: row.text()? })
 }

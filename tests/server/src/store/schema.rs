@@ -1,8 +1,26 @@
 //! The schema as an additive ladder: each step in one transaction with its ledger entry (S11).
-
-use rusqlite::Connection;
+//!
+//! One text for both databases; what they spell differently is replaced by a word of the dialect.
 
 use super::StoreError;
+use super::sql::Sql;
+
+/// How a database spells what the ladder leaves open.
+pub(super) struct Dialect {
+    /// Begins a transaction that no other process's ladder runs beside.
+    begin: &'static [&'static str],
+    /// Word by word.
+    words: &'static [(&'static str, &'static str)],
+}
+
+/// SQLite.
+pub(super) const SQLITE: Dialect = Dialect { begin: &["BEGIN IMMEDIATE"], words: &[("BODY", "TEXT")] };
+
+/// PostgreSQL. Its texts cannot hold U+0000, which a document may: those are bytes.
+pub(super) const POSTGRES: Dialect = Dialect {
+    begin: &["BEGIN", "SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))"],
+    words: &[("BODY", "BYTEA"), ("INTEGER", "BIGINT"), (" WITHOUT ROWID", "")],
+};
 
 /// The steps, oldest first. A step that was released is never edited; a new one is added below.
 const STEPS: &[&str] = &[STEP_1, STEP_2];
@@ -11,7 +29,7 @@ const STEP_1: &str = "
 CREATE TABLE document (
     workspace_id TEXT NOT NULL,
     doc          TEXT NOT NULL,
-    text         TEXT NOT NULL,
+    text         BODY NOT NULL,
     seq          INTEGER NOT NULL,
     PRIMARY KEY (workspace_id, doc)
 ) WITHOUT ROWID;
@@ -37,7 +55,7 @@ CREATE TABLE op_key (
     homed         TEXT,
     conn          TEXT,
     base_seq      INTEGER,
-    base_body     TEXT,
+    base_body     BODY,
     body          TEXT,
     digest        TEXT,
     guarded       INTEGER,
@@ -89,22 +107,48 @@ DROP INDEX op_key_open;
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are
-/// committed together.
+/// committed together. Runs at most so many statements, and says whether that was all there was to do; less leaves
+/// the transaction open, as a process does that dies.
 ///
 /// # Errors
 /// [`StoreError::Newer`] where a later version of this code wrote it.
-pub(super) fn migrate(connection: &mut Connection) -> Result<(), StoreError> {
-    connection.execute_batch("CREATE TABLE IF NOT EXISTS schema_step (step INTEGER PRIMARY KEY)")?;
-    let found: u32 = connection.query_row("SELECT COALESCE(MAX(step), 0) FROM schema_step", [], |r| r.get(0))?;
-    let known = u32::try_from(STEPS.len()).unwrap_or(u32::MAX);
-    if found > known {
-        return Err(StoreError::Newer { found, known });
+pub(super) fn migrate(sql: &impl Sql, dialect: &Dialect, mut statements: usize) -> Result<bool, StoreError> {
+    let mut run = |statement: &str| {
+        let left = statements > 0;
+        if left {
+            statements -= 1;
+            let spelled = dialect.words.iter().fold(statement.to_owned(), |s, (from, to)| s.replace(from, to));
+            sql.batch(&spelled)?;
+        }
+        Ok::<_, StoreError>(left)
+    };
+    loop {
+        for begin in dialect.begin {
+            sql.batch(begin)?;
+        }
+        if !run("CREATE TABLE IF NOT EXISTS schema_step (step INTEGER PRIMARY KEY)")? {
+            return Ok(false);
+        }
+        // Inside the transaction: another process may have come first.
+        let found = sql.query("SELECT COALESCE(MAX(step), 0) FROM schema_step", &[])?;
+        let found = found.into_iter().next().map_or(Ok(0), |mut row| row.integer())?;
+        let known = u32::try_from(STEPS.len()).unwrap_or(u32::MAX);
+        let found = u32::try_from(found).unwrap_or(u32::MAX);
+        if found > known {
+            sql.batch("ROLLBACK")?;
+            return Err(StoreError::Newer { found, known });
+        }
+        let Some(text) = usize::try_from(found).ok().and_then(|n| STEPS.get(n)) else {
+            sql.batch("COMMIT")?;
+            return Ok(true);
+        };
+        for statement in text.split(";\n").map(str::trim).filter(|s| !s.is_empty()) {
+            if !run(statement)? {
+                return Ok(false);
+            }
+        }
+        if !run(&format!("INSERT INTO schema_step (step) VALUES ({})", found + 1))? || !run("COMMIT")? {
+            return Ok(false);
+        }
     }
-    for (step, sql) in (1u32..).zip(STEPS).filter(|(step, _)| *step > found) {
-        let tx = connection.transaction()?;
-        tx.execute_batch(sql)?;
-        tx.execute("INSERT INTO schema_step (step) VALUES (?1)", [step])?;
-        tx.commit()?;
-    }
-    Ok(())
 }

@@ -1,20 +1,20 @@
 //! `kill -9` of the server's own process, and what is left.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use crate::place::Place;
 use crate::world::{PATIENCE, read};
 
 const SECRET: &str = "a-secret-that-must-not-be-logged";
 
-async fn start(db: &Path) -> (Child, String) {
+async fn start(db: &Place) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_patchkeep-server"))
-        .args(["serve", "--demo", "--faults", "--lease-ms", "50", "--db"])
-        .arg(db)
+        .args(["serve", "--demo", "--faults", "--lease-ms", "50"])
+        .args(db.args())
         .env("PATCHKEEP_SERVER_TOKENS", format!("{SECRET}=ws/user"))
         .env("RUST_LOG", "trace")
         .stdout(Stdio::piped())
@@ -41,8 +41,7 @@ async fn append(http: &reqwest::Client, url: &str, n: usize, attempt: u64) -> Op
 #[tokio::test]
 async fn b26_killed_in_the_middle_each_write_lands_once() {
     const WRITES: usize = 40;
-    let dir = tempfile::tempdir().unwrap();
-    let db = dir.path().join("server.db");
+    let db = Place::new();
     let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
     let (mut child, url) = start(&db).await;
     let mut log = child.stderr.take().unwrap();
@@ -91,8 +90,7 @@ async fn b26_killed_in_the_middle_each_write_lands_once() {
 async fn s02_killed_at_each_point_between_claim_and_answer() {
     // What is stored where it died, and whether the retry finds the answer there.
     for (point, stored, replayed) in [("claimed", false, false), ("writing", false, false), ("committed", true, true)] {
-        let dir = tempfile::tempdir().unwrap();
-        let db = dir.path().join("server.db");
+        let db = Place::new();
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         let (mut child, url) = start(&db).await;
         let faults = format!("{url}/faults");
@@ -136,8 +134,8 @@ async fn s02_killed_at_each_point_between_claim_and_answer() {
 
 #[tokio::test]
 async fn the_server_ends_when_asked() {
-    let dir = tempfile::tempdir().unwrap();
-    let (mut child, url) = start(&dir.path().join("server.db")).await;
+    let db = Place::new();
+    let (mut child, url) = start(&db).await;
     assert!(reqwest::get(format!("{url}/healthz")).await.unwrap().status().is_success());
     let pid = child.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().await.unwrap().success());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use patchkeep_core::digest;
 use patchkeep_server::decide::{KeyId, KeyRow, KeyState};
-use patchkeep_server::store::{Guard, SqliteStore, Store, StoreError, system_clock};
+use patchkeep_server::store::{Guard, Store, StoreError};
 use serde_json::json;
 
 use crate::world::{Edit, OTHER_TOKEN, Reply, STRANGER_TOKEN, TOKEN, World, fresh, read};
@@ -180,7 +180,7 @@ async fn leave_claimed(world: &World, key: &str, body: &str, lease_until: u64) -
         contradicted: false,
         settlement: None,
     };
-    let store = SqliteStore::open(&world.db(), system_clock()).unwrap();
+    let store = world.place.store().await.unwrap();
     let inserted = row.clone();
     let fresh: Result<bool, StoreError> = store.transact(move |tx| tx.insert_key(&inserted)).await;
     assert!(fresh.unwrap());
@@ -201,7 +201,7 @@ async fn b26_an_expired_claim_is_taken_over_and_its_holder_writes_nothing() {
     assert_eq!(world.send(&edit.clone().ask()).await.code(), "idempotency_in_flight", "a question takes nothing over");
     assert_eq!(world.send(&edit.clone().attempt(2)).await.status, 200);
     // The first holder wakes up: neither its write nor its hand-out finds the claim (S2, S5).
-    let store = Arc::new(SqliteStore::open(&world.db(), system_clock()).unwrap());
+    let store = Arc::new(world.place.store().await.unwrap());
     let late = KeyRow { state: KeyState::Done, ..held.clone() };
     let wrote: Result<bool, StoreError> =
         store.transact(move |tx| tx.update_key(&late, Guard::Claim(late.claim_token))).await;

@@ -1,4 +1,4 @@
-//! The server through real sockets, on real SQLite files: one module for each group of rules.
+//! The server through real sockets, on real databases: one module for each group of rules.
 
 mod agent;
 mod arrows;
@@ -8,6 +8,8 @@ mod delivery;
 mod edits;
 mod faults;
 mod keys;
+mod place;
+mod postgres;
 mod resume;
 mod saves;
 mod settle;

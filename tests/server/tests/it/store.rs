@@ -1,11 +1,13 @@
-//! The SQLite store: units of work, their effects, and the schema ladder.
+//! The stores: units of work, their effects, and the schema ladder.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use patchkeep_core::ids::DocId;
 use patchkeep_server::decide::Document;
-use patchkeep_server::store::{SqliteStore, Store, StoreError, Tx, system_clock};
+use patchkeep_server::store::{AnyStore, Store, StoreError, Tx};
+
+use crate::place::Place;
 
 fn doc() -> DocId {
     DocId::new("d").unwrap()
@@ -15,14 +17,14 @@ fn put(tx: &dyn Tx, text: &str, seq: u64) -> Result<bool, StoreError> {
     tx.put_document("ws", &doc(), &Document { text: text.into(), seq })
 }
 
-async fn stored(store: &SqliteStore) -> Option<Document> {
+async fn stored(store: &AnyStore) -> Option<Document> {
     store.transact(|tx| tx.document("ws", &doc())).await.unwrap()
 }
 
 #[tokio::test]
 async fn a_unit_that_fails_undoes_itself_alone_and_says_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&dir.path().join("a.db"), system_clock()).unwrap();
+    let place = Place::new();
+    let store = place.store().await.unwrap();
     let said = Arc::new(AtomicU64::new(0));
     let good = |n: u64| {
         let said = said.clone();
@@ -53,8 +55,8 @@ async fn a_unit_that_fails_undoes_itself_alone_and_says_nothing() {
 
 #[tokio::test]
 async fn a_document_is_written_only_onto_the_version_before() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&dir.path().join("a.db"), system_clock()).unwrap();
+    let place = Place::new();
+    let store = place.store().await.unwrap();
     for (text, seq, fits) in [("early", 2, false), ("a", 1, true), ("b", 1, false), ("b", 3, false), ("b", 2, true)] {
         let wrote: Result<bool, StoreError> = store.transact(move |tx| put(tx, text, seq)).await;
         assert_eq!(wrote.unwrap(), fits, "{text} {seq}");
@@ -64,8 +66,8 @@ async fn a_document_is_written_only_onto_the_version_before() {
 
 #[tokio::test]
 async fn a_closed_store_says_so() {
-    let dir = tempfile::tempdir().unwrap();
-    let store = SqliteStore::open(&dir.path().join("a.db"), system_clock()).unwrap();
+    let place = Place::new();
+    let store = place.store().await.unwrap();
     store.close();
     let closed: Result<bool, StoreError> = store.transact(|tx| put(tx, "x", 1)).await;
     assert!(matches!(closed, Err(StoreError::Closed)));
@@ -73,30 +75,70 @@ async fn a_closed_store_says_so() {
 
 #[tokio::test]
 async fn s11_opening_again_keeps_everything_and_a_newer_schema_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("a.db");
-    let store = SqliteStore::open(&path, system_clock()).unwrap();
+    let place = Place::new();
+    let store = place.store().await.unwrap();
     let _fits: Result<bool, StoreError> = store.transact(|tx| put(tx, "x", 1)).await;
     drop(store);
-    let store = SqliteStore::open(&path, system_clock()).unwrap();
+    let store = place.store().await.unwrap();
     assert!(stored(&store).await.is_some());
+    if let AnyStore::Sqlite(_) = &store {
+        assert_eq!(place.texts("PRAGMA journal_mode"), [Some("wal".into())]);
+    }
     drop(store);
-    let db = rusqlite::Connection::open(&path).unwrap();
-    assert_eq!(db.query_row("PRAGMA journal_mode", [], |r| r.get::<_, String>(0)).unwrap(), "wal");
-    db.execute("INSERT INTO schema_step (step) VALUES (999)", []).unwrap();
-    assert!(matches!(SqliteStore::open(&path, system_clock()), Err(StoreError::Newer { found: 999, .. })));
+    place.execute("INSERT INTO schema_step (step) VALUES (999)");
+    assert!(matches!(place.store().await, Err(StoreError::Newer { found: 999, .. })));
+}
+
+#[tokio::test]
+async fn s11_a_crash_after_any_statement_of_the_ladder_changes_nothing_in_the_end() {
+    let reference = Place::new();
+    drop(reference.store().await.unwrap());
+    let whole = reference.schema();
+    assert!(whole.len() > 8, "{whole:?}");
+    let mut crashes = 0;
+    loop {
+        let place = Place::new();
+        let complete = place.migrate_partly(crashes);
+        // Whatever step was reached is used, before the next process goes on.
+        let used = place.schema().iter().flatten().any(|line| line.contains("seq"));
+        if used {
+            place.execute("INSERT INTO document (workspace_id, doc, text, seq) VALUES ('ws', 'd', 'kept', 7)");
+        }
+        // It dies again at the same place, and at the first.
+        place.migrate_partly(1);
+        place.migrate_partly(crashes);
+        let store = place.store().await.unwrap();
+        assert_eq!(place.schema(), whole, "after {crashes} statements");
+        let kept = used.then(|| Document { text: "kept".into(), seq: 7 });
+        assert_eq!(stored(&store).await, kept, "after {crashes} statements");
+        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step ORDER BY step").len(), 2);
+        if complete {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes > 12, "{crashes}");
+}
+
+#[tokio::test]
+async fn s11_text_of_any_kind_is_kept() {
+    let place = Place::new();
+    let store = place.store().await.unwrap();
+    let text = "\0 \u{7f} é 🙂 \r\n ' ? $1 \\";
+    let wrote: Result<bool, StoreError> = store.transact(move |tx| put(tx, text, 1)).await;
+    assert!(wrote.unwrap());
+    assert_eq!(stored(&store).await, Some(Document { text: text.into(), seq: 1 }));
 }
 
 #[tokio::test]
 async fn the_databases_clock_does_not_go_back() {
-    let dir = tempfile::tempdir().unwrap();
-    let time = Arc::new(AtomicU64::new(100));
-    let clock = time.clone();
-    let store = SqliteStore::open(&dir.path().join("a.db"), Arc::new(move || clock.load(Ordering::SeqCst))).unwrap();
+    let place = Place::new();
+    let store = place.store().await.unwrap();
     let now = async || store.transact(|tx| Ok::<_, StoreError>(tx.now())).await.unwrap();
-    assert_eq!(now().await, 100);
-    time.store(50, Ordering::SeqCst);
-    assert_eq!(now().await, 100);
-    time.store(150, Ordering::SeqCst);
-    assert_eq!(now().await, 150);
+    place.ahead.store(1_000_000, Ordering::SeqCst);
+    let late = now().await;
+    place.ahead.store(0, Ordering::SeqCst);
+    assert_eq!(now().await, late);
+    place.ahead.store(2_000_000, Ordering::SeqCst);
+    assert!(now().await >= late + 1_000_000);
 }

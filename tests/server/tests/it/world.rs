@@ -1,14 +1,13 @@
 //! A server on a database of its own, and the callers that write to it.
 
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use patchkeep_core::ids::Uuid;
 use patchkeep_server::{Config, Server, Token};
 use serde_json::{Value, json};
-use tempfile::TempDir;
+
+use crate::place::Place;
 
 /// How long anything may take that is waited for.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -21,11 +20,9 @@ pub const OTHER_TOKEN: &str = "token-of-other";
 pub const STRANGER_TOKEN: &str = "token-of-stranger";
 
 pub struct World {
-    pub dir: TempDir,
+    pub place: Place,
     pub server: Server,
     pub http: reqwest::Client,
-    /// Added to the machine's clock for the database: time passes when a test says so.
-    pub ahead: Arc<AtomicU64>,
     configured: Config,
 }
 
@@ -111,9 +108,8 @@ impl World {
 
     /// d1 is "a\n", d2 is "b\n".
     pub async fn with(change: impl FnOnce(&mut Config)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let ahead = Arc::new(AtomicU64::new(0));
-        let mut config = Config::new(dir.path().join("server.db"));
+        let place = Place::new();
+        let mut config = place.config();
         config.tokens = vec![
             (Token::new(TOKEN), "ws/user".parse().unwrap()),
             (Token::new(OTHER_TOKEN), "ws/other".parse().unwrap()),
@@ -122,21 +118,15 @@ impl World {
         config.seed = vec![("d1".into(), "a\n".into()), ("d2".into(), "b\n".into())];
         config.faults = true;
         config.patch_timeout_ms = PATCH_TIMEOUT_MS;
-        let (clock, shift) = (config.clock.clone(), ahead.clone());
-        config.clock = Arc::new(move || clock() + shift.load(Ordering::SeqCst));
         change(&mut config);
         let server = Server::start(config.clone()).await.unwrap();
         config.listen = server.addr();
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(PATIENCE).build().unwrap();
-        Self { dir, server, http, ahead, configured: config }
-    }
-
-    pub fn db(&self) -> PathBuf {
-        self.configured.db.clone()
+        Self { place, server, http, configured: config }
     }
 
     pub fn advance(&self, ms: u64) {
-        self.ahead.fetch_add(ms, Ordering::SeqCst);
+        self.place.ahead.fetch_add(ms, Ordering::SeqCst);
     }
 
     pub fn now(&self) -> u64 {
@@ -145,10 +135,10 @@ impl World {
 
     /// Stops the process's server and starts another on the same database and address.
     pub async fn reopen(self) -> Self {
-        let Self { dir, server, http, ahead, configured } = self;
+        let Self { place, server, http, configured } = self;
         server.stop().await;
         let server = Server::start(configured.clone()).await.unwrap();
-        Self { dir, server, http, ahead, configured }
+        Self { place, server, http, configured }
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -195,9 +185,7 @@ impl World {
 
     /// A column of a key's row, read past the server.
     pub fn row(&self, key: &str, column: &str) -> Option<String> {
-        let db = rusqlite::Connection::open(self.db()).unwrap();
-        let sql = format!("SELECT CAST({column} AS TEXT) FROM op_key WHERE key = ?1");
-        db.query_row(&sql, [key], |r| r.get(0)).unwrap_or_default()
+        self.place.row(key, column)
     }
 
     pub fn state(&self, key: &str) -> String {

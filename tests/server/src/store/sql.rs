@@ -1,0 +1,240 @@
+//! The statements, once for both databases: [`Tx`] over whatever runs SQL.
+//!
+//! Only what SQLite and PostgreSQL both understand is used, with the same meaning in both.
+
+use std::cell::RefCell;
+
+use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
+
+use super::cells::{Cell, Cells};
+use super::rows::{KEY_COLUMNS, key_cells, key_row, tab_owner};
+use super::{Guard, StoreError, Tx, key_scope};
+use crate::decide::{Announced, Document, KeyId, KeyRow, KeyState, TabOwner};
+
+/// A connection, as far as statements are concerned. Parameters are written `?1`, `?2`, … in any order.
+pub(super) trait Sql {
+    /// Runs statements without parameters.
+    fn batch(&self, sql: &str) -> Result<(), StoreError>;
+
+    /// Runs a query.
+    fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Cells>, StoreError>;
+
+    /// Runs a statement, and counts the rows it changed.
+    fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError>;
+}
+
+/// A transaction on a connection, shared by the units of work of one commit.
+pub(super) struct SqlTx<'c, C> {
+    connection: &'c C,
+    now: u64,
+    effects: RefCell<Vec<Box<dyn FnOnce() + Send>>>,
+}
+
+impl<'c, C: Sql> SqlTx<'c, C> {
+    pub(super) const fn new(connection: &'c C, now: u64) -> Self {
+        Self { connection, now, effects: RefCell::new(Vec::new()) }
+    }
+
+    /// What happens now that it is committed.
+    pub(super) fn effects(self) -> Vec<Box<dyn FnOnce() + Send>> {
+        self.effects.into_inner()
+    }
+
+    /// One unit of work: undone alone where it fails, its effects with it.
+    pub(super) fn savepoint<T, E: From<StoreError>>(&self, work: impl FnOnce(&dyn Tx) -> Result<T, E>) -> Result<T, E> {
+        let effects = self.effects.borrow().len();
+        self.connection.batch("SAVEPOINT unit")?;
+        let outcome = work(self);
+        if outcome.is_err() {
+            self.effects.borrow_mut().truncate(effects);
+            self.connection.batch("ROLLBACK TO SAVEPOINT unit")?;
+        }
+        self.connection.batch("RELEASE SAVEPOINT unit")?;
+        outcome
+    }
+
+    fn changed(&self, sql: &str, params: &[Cell]) -> Result<bool, StoreError> {
+        Ok(self.connection.execute(sql, params)? > 0)
+    }
+
+    fn one(&self, sql: &str, params: &[Cell]) -> Result<Option<Cells>, StoreError> {
+        Ok(self.connection.query(sql, params)?.into_iter().next())
+    }
+
+    fn keys(&self, rest: &str, params: &[Cell]) -> Result<Vec<KeyRow>, StoreError> {
+        let sql = format!("SELECT {} FROM op_key {rest}", KEY_COLUMNS.join(", "));
+        self.connection.query(&sql, params)?.into_iter().map(key_row).collect()
+    }
+}
+
+impl<C: Sql> Tx for SqlTx<'_, C> {
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn document(&self, workspace: &str, doc: &DocId) -> Result<Option<Document>, StoreError> {
+        let sql = "SELECT text, seq FROM document WHERE workspace_id = ?1 AND doc = ?2";
+        let found = self.one(sql, &[workspace.into(), doc.as_str().into()])?;
+        found.map(|mut row| Ok(Document { text: row.text()?, seq: row.integer()? })).transpose()
+    }
+
+    fn put_document(&self, workspace: &str, doc: &DocId, document: &Document) -> Result<bool, StoreError> {
+        let values = [workspace.into(), doc.as_str().into(), document.text.as_str().into(), document.seq.into()];
+        if document.seq == 1 {
+            let sql = "INSERT INTO document (workspace_id, doc, text, seq) VALUES (?1, ?2, ?3, ?4)
+                       ON CONFLICT DO NOTHING";
+            return self.changed(sql, &values);
+        }
+        let sql = "UPDATE document SET text = ?3, seq = ?4 WHERE workspace_id = ?1 AND doc = ?2 AND seq + 1 = ?4";
+        self.changed(sql, &values)
+    }
+
+    fn key(&self, id: &KeyId) -> Result<Option<KeyRow>, StoreError> {
+        Ok(self.keys("WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3", &scope(id))?.pop())
+    }
+
+    fn key_of_patch(&self, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError> {
+        Ok(self.keys("WHERE patch_id = ?1", &[patch_id.to_string().into()])?.pop())
+    }
+
+    fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError> {
+        let sql = "WHERE tab_id = ?1 AND doc = ?2 AND state IN ('delivered', 'acked', 'unknown', 'settled')
+                   ORDER BY created_at";
+        self.keys(sql, &[tab_id.to_string().into(), doc.as_str().into()])
+    }
+
+    fn delivered_keys(&self) -> Result<Vec<KeyRow>, StoreError> {
+        self.keys("WHERE state = 'delivered'", &[])
+    }
+
+    fn insert_key(&self, row: &KeyRow) -> Result<bool, StoreError> {
+        let places: Vec<_> = (1..=KEY_COLUMNS.len()).map(|n| format!("?{n}")).collect();
+        let (columns, places) = (KEY_COLUMNS.join(", "), places.join(", "));
+        let sql = format!("INSERT INTO op_key ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING");
+        self.changed(&sql, &key_cells(row))
+    }
+
+    fn update_key(&self, row: &KeyRow, guard: Guard) -> Result<bool, StoreError> {
+        // The first three are the primary key.
+        let set: Vec<_> = (1usize..).zip(KEY_COLUMNS).skip(3).map(|(n, column)| format!("{column} = ?{n}")).collect();
+        let mut values = key_cells(row);
+        let (a, b) = (values.len() + 1, values.len() + 2);
+        let held = match guard {
+            Guard::Claim(token) => {
+                values.push(token.to_string().into());
+                format!("claim_token = ?{a} AND state = 'claimed'")
+            }
+            Guard::Token(token) => {
+                values.push(token.to_string().into());
+                format!("claim_token = ?{a}")
+            }
+            Guard::Patch(patch_id, state) => {
+                values.extend([patch_id.to_string().into(), state.as_str().into()]);
+                format!("patch_id = ?{a} AND state = ?{b}")
+            }
+        };
+        let set = set.join(", ");
+        let sql = format!("UPDATE op_key SET {set} WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3 AND {held}");
+        self.changed(&sql, &values)
+    }
+
+    fn put_base(&self, id: &KeyId, text: &str) -> Result<(), StoreError> {
+        let sql = "UPDATE op_key SET base_body = ?4 WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3";
+        let [workspace, user, key] = scope(id);
+        self.changed(sql, &[workspace, user, key, text.into()]).map(|_| ())
+    }
+
+    fn base(&self, id: &KeyId) -> Result<Option<String>, StoreError> {
+        let sql = "SELECT base_body FROM op_key WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3";
+        let found = self.one(sql, &scope(id))?;
+        found.map_or(Ok(None), |mut row| row.maybe_text())
+    }
+
+    fn tab(&self, tab_id: TabId) -> Result<Option<TabOwner>, StoreError> {
+        let sql = "SELECT workspace_id, user_id, journal_id, epoch, context_id, conn FROM tab_owner WHERE tab_id = ?1";
+        self.one(sql, &[tab_id.to_string().into()])?.map(tab_owner).transpose()
+    }
+
+    fn put_tab(&self, tab_id: TabId, owner: &TabOwner) -> Result<(), StoreError> {
+        let sql = "INSERT INTO tab_owner
+                     (tab_id, workspace_id, user_id, journal_id, epoch, context_id, conn, updated_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+                   ON CONFLICT (tab_id) DO UPDATE SET
+                     workspace_id = ?2, user_id = ?3, journal_id = ?4, epoch = ?5, context_id = ?6, conn = ?7,
+                     updated_at = ?8";
+        let values = [
+            tab_id.to_string().into(),
+            owner.principal.workspace.as_str().into(),
+            owner.principal.user.as_str().into(),
+            owner.journal_id.to_string().into(),
+            owner.epoch.into(),
+            owner.context_id.to_string().into(),
+            owner.conn.as_str().into(),
+            self.now.into(),
+        ];
+        self.changed(sql, &values).map(|_| ())
+    }
+
+    fn newest(&self, tab_id: TabId, doc: &DocId) -> Result<Option<Announced>, StoreError> {
+        let sql = "SELECT epoch, incarnation FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2
+                   ORDER BY ordinal DESC LIMIT 1";
+        let found = self.one(sql, &[tab_id.to_string().into(), doc.as_str().into()])?;
+        let read = |mut row: Cells| Ok(Announced { epoch: row.integer()?, incarnation: row.parsed()? });
+        found.map(read).transpose()
+    }
+
+    fn superseded(&self, tab_id: TabId, doc: &DocId, incarnation: Incarnation) -> Result<bool, StoreError> {
+        let sql = "SELECT COUNT(*) FROM tab_incarnation a JOIN tab_incarnation b USING (tab_id, doc)
+                   WHERE a.tab_id = ?1 AND a.doc = ?2 AND a.incarnation = ?3 AND b.ordinal > a.ordinal";
+        let ids = [tab_id.to_string().into(), doc.as_str().into(), incarnation.to_string().into()];
+        let later = self.one(sql, &ids)?.map_or(Ok(0), |mut row| row.integer())?;
+        Ok(later > 0)
+    }
+
+    fn announce(&self, tab_id: TabId, doc: &DocId, announced: Announced) -> Result<(), StoreError> {
+        let (tab, doc, epoch) = (Cell::from(tab_id.to_string()), Cell::from(doc.as_str()), announced.epoch.into());
+        // A lower epoch is fenced by its number alone; only this epoch's incarnations need a list.
+        let sql = "DELETE FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2 AND epoch < ?3";
+        let mut values = vec![tab, doc, epoch];
+        self.changed(sql, &values)?;
+        let sql = "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation)
+                   SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), COALESCE(MAX(ordinal), 0) + 1, CAST(?3 AS BIGINT),
+                     CAST(?4 AS TEXT)
+                   FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2";
+        values.push(announced.incarnation.to_string().into());
+        self.changed(sql, &values).map(|_| ())
+    }
+
+    fn watermark(&self) -> Result<Option<u64>, StoreError> {
+        self.one("SELECT first_at FROM watermark", &[])?.map(|mut row| row.integer()).transpose()
+    }
+
+    fn purge(&self, before: u64) -> Result<u64, StoreError> {
+        let mark = format!(
+            "INSERT INTO watermark (one, first_at)
+             SELECT 1, MAX(created_at) FROM op_key WHERE {PURGEABLE} HAVING COUNT(*) > 0
+             ON CONFLICT (one) DO UPDATE SET first_at =
+               CASE WHEN excluded.first_at > watermark.first_at THEN excluded.first_at ELSE watermark.first_at END"
+        );
+        self.changed(&mark, &[before.into()])?;
+        self.connection.execute(&format!("DELETE FROM op_key WHERE {PURGEABLE}"), &[before.into()])
+    }
+
+    fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError> {
+        let rows = self.connection.query("SELECT state, COUNT(*) FROM op_key GROUP BY state", &[])?;
+        rows.into_iter().map(|mut row| Ok((row.word("state", KeyState::from_word)?, row.integer()?))).collect()
+    }
+
+    fn after_commit(&self, effect: Box<dyn FnOnce() + Send>) {
+        self.effects.borrow_mut().push(effect);
+    }
+}
+
+fn scope(id: &KeyId) -> [Cell; 3] {
+    let (workspace, user, key) = key_scope(id);
+    [workspace.into(), user.into(), key.into()]
+}
+
+/// Settled without an effect still open, or claimed and never gone on with.
+const PURGEABLE: &str = "((state IN ('done', 'refused') AND settled_at < ?1)
+                         OR (state = 'claimed' AND lease_until < ?1))";

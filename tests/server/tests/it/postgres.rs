@@ -1,0 +1,98 @@
+//! The whole suite once more, on a PostgreSQL of its own: a private cluster in a folder, on a socket in that folder.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::place::DATABASE_URL;
+
+const MISSING: &str = "PostgreSQL's programs are not on this machine: install Debian's package `postgresql`";
+
+/// A cluster; stopped when dropped.
+struct Cluster {
+    bin: PathBuf,
+    dir: tempfile::TempDir,
+    as_postgres: bool,
+}
+
+impl Cluster {
+    fn start() -> Self {
+        let dir = tempfile::Builder::new().prefix("pk-pg-").tempdir_in("/tmp").unwrap();
+        // It refuses to run as root.
+        let root = output(Command::new("id").arg("-u")).trim() == "0";
+        if root {
+            assert!(Command::new("chown").arg("postgres").arg(dir.path()).status().unwrap().success(), "{MISSING}");
+        }
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        let cluster = Self { bin: programs(), dir, as_postgres: root };
+        cluster.run("initdb", &["-D", &cluster.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]);
+        // What is tested is not the disk: a cluster that is thrown away needs no fsync.
+        let options = format!("-k {} -c listen_addresses= -c fsync=off", cluster.path());
+        let log = format!("{}/log", cluster.path());
+        cluster.run("pg_ctl", &["-D", &cluster.data(), "-l", &log, "-o", &options, "-w", "start"]);
+        cluster
+    }
+
+    fn path(&self) -> String {
+        self.dir.path().display().to_string()
+    }
+
+    fn data(&self) -> String {
+        format!("{}/data", self.path())
+    }
+
+    fn url(&self) -> String {
+        format!("postgresql://postgres@{}/postgres", self.path().replace('/', "%2F"))
+    }
+
+    fn run(&self, program: &str, args: &[&str]) {
+        let program = self.bin.join(program);
+        let mut command = if self.as_postgres {
+            let mut command = Command::new("runuser");
+            command.args(["-u", "postgres", "--"]).arg(&program);
+            command
+        } else {
+            Command::new(&program)
+        };
+        let command = command.args(args).current_dir("/").stdout(Stdio::null()).stderr(Stdio::null());
+        assert!(command.status().unwrap().success(), "{} {args:?}", program.display());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.run("pg_ctl", &["-D", &self.data(), "-m", "immediate", "-w", "stop"]);
+    }
+}
+
+/// Debian keeps them beside each other by version, and not on the path.
+fn programs() -> PathBuf {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut found: Vec<_> = versions.map(|v| v.path().join("bin")).filter(|bin| bin.join("initdb").exists()).collect();
+    found.sort();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let on_path = path.split(':').map(|dir| Path::new(dir).to_owned()).find(|dir| dir.join("initdb").exists());
+    found.pop().or(on_path).expect(MISSING)
+}
+
+fn output(command: &mut Command) -> String {
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn s11_the_same_suite_on_postgresql() {
+    if std::env::var_os(DATABASE_URL).is_some() {
+        // This is that suite.
+        return;
+    }
+    let cluster = Cluster::start();
+    let suite = Command::new(std::env::current_exe().unwrap())
+        .env(DATABASE_URL, cluster.url())
+        .env("RUST_BACKTRACE", "0")
+        .args(["--test-threads", "4", "--skip", "decisions::"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&suite.stdout);
+    assert!(suite.status.success(), "{said}\n{}", String::from_utf8_lossy(&suite.stderr));
+    assert!(said.contains("test arrows::arrow_claimed_to_done ... ok"), "the tests were run: {said}");
+}
