@@ -32,12 +32,14 @@ pub fn run() -> Result<()> {
         gzip: sum.gzip + size.gzip,
         brotli: sum.brotli + size.brotli,
     });
-    let budget = budget(&files::read(&at(BUDGET))?)?;
+    let text = files::read(&at(BUDGET))?;
+    let budget = number(&text, "brotli")?;
     println!("{:>9} {:>9} {:>9}  file", "raw", "gzip", "brotli");
     for (path, size) in rows.iter().chain([&(PathBuf::from("all"), total)]) {
         println!("{:>9} {:>9} {:>9}  {}", size.raw, size.gzip, size.brotli, paths::short(path));
     }
-    println!("budget: {} of {budget} bytes after brotli", total.brotli);
+    let aim = number(&text, "aim").map_or(String::new(), |aim| format!("; the aim is {aim}"));
+    println!("budget: {} of {budget} bytes after brotli{aim}", total.brotli);
     if total.brotli > budget {
         bail!("{} bytes over the budget in {BUDGET}", total.brotli - budget);
     }
@@ -63,10 +65,11 @@ fn row(line: &str) -> Option<(PathBuf, Sizes)> {
     Some((parts.next()?.into(), size))
 }
 
-fn budget(text: &str) -> Result<u64> {
+/// A number of bytes in the budget file.
+fn number(text: &str, name: &str) -> Result<u64> {
     let parsed: serde_json::Value = serde_json::from_str(text).with_context(|| format!("{BUDGET} is not JSON"))?;
-    let brotli = parsed.get("brotli").and_then(serde_json::Value::as_u64);
-    brotli.with_context(|| format!("{BUDGET} needs a number of bytes at \"brotli\""))
+    let bytes = parsed.get(name).and_then(serde_json::Value::as_u64);
+    bytes.with_context(|| format!("{BUDGET} needs a number of bytes at \"{name}\""))
 }
 
 #[cfg(test)]
@@ -78,12 +81,12 @@ mod tests {
         let size = Sizes { raw: 10, gzip: 8, brotli: 7 };
         assert_eq!(parse("10\t8\t7\ta b.js\n").unwrap(), [(PathBuf::from("a b.js"), size)]);
         assert!(parse("10\t8\ta.js\n").is_err());
-        assert_eq!(budget("{\"brotli\": 76800}").unwrap(), 76_800);
-        assert!(budget("{\"brotli\": \"75 KB\"}").is_err());
+        assert_eq!(number("{\"brotli\": 76800}", "brotli").unwrap(), 76_800);
+        assert!(number("{\"brotli\": \"75 KB\"}", "brotli").is_err());
     }
 
     #[test]
     fn the_budget_in_git_can_be_read() {
-        budget(&files::read(&at(BUDGET)).unwrap()).unwrap();
+        number(&files::read(&at(BUDGET)).unwrap(), "brotli").unwrap();
     }
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::build;
-use crate::tools::{bindgen, browser, nextest, node, wasm_target};
+use crate::tools::{bindgen, browser, nextest, node, postgres, wasm_target};
 use crate::util::paths::at;
 use crate::util::sh::{Cmd, cargo, say};
 use summary::Summary;
@@ -18,7 +18,7 @@ use summary::Summary;
 /// What can be tested by itself.
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 pub enum Part {
-    /// The core and its vectors, the reference server, xtask: no browser
+    /// The core and its vectors, the reference server on both databases, xtask: no browser
     Native,
     /// src/web and src/wasm in headless Chromium
     Browser,
@@ -66,6 +66,7 @@ pub fn run(parts: &[Part]) -> Result<()> {
 }
 
 fn native(summary: &mut Summary) -> Result<()> {
+    postgres::ensure()?;
     let mut suite = nextest::run().arg("--workspace");
     for package in NOT_NATIVE {
         suite = suite.args(["--exclude", package]);

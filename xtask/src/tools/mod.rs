@@ -6,6 +6,7 @@ pub mod browser;
 pub mod debian_std;
 pub mod nextest;
 pub mod node;
+pub mod postgres;
 pub mod rust;
 pub mod wasm_opt;
 pub mod wasm_target;
