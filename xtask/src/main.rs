@@ -69,6 +69,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Play the whole protocol under faults, one seed one run: `simulate --seeds 0..1000`
+    Simulate {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Everything that has to hold: lint, size, demo --check, test
     Ci,
 }
@@ -93,6 +99,7 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Serve { port } => demo::serve(port, false)?,
         Command::Doctor => doctor::run(),
         Command::Vectors { args } => return agent::vectors(&args),
+        Command::Simulate { args } => return agent::simulate(&args),
         Command::Ci => ci::run()?,
     }
     Ok(ExitCode::SUCCESS)
