@@ -6,7 +6,7 @@ use patchkeep_core::ids::DocId;
 use super::StoreError;
 use super::cells::{Cell, Cells};
 use crate::decide::{KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, Settlement, TabOwner, Verdict};
-use crate::principal::Principal;
+use crate::principal::{OpKey, Principal};
 
 /// The columns of a key's row, in the order in which it is read and written.
 pub(super) const KEY_COLUMNS: [&str; 30] = [
@@ -93,7 +93,10 @@ pub(super) fn key_cells(row: &KeyRow) -> Vec<Cell> {
 /// Reads a key's row.
 pub(super) fn key_row(mut row: Cells) -> Result<KeyRow, StoreError> {
     Ok(KeyRow {
-        id: KeyId { principal: principal(&mut row)?, key: row.parsed()? },
+        id: KeyId {
+            principal: principal(&mut row)?,
+            key: row.word("key", |text| OpKey::from_stored(text.to_owned()))?,
+        },
         route: row.text()?,
         request_hash: row.parsed()?,
         state: row.word("state", KeyState::from_word)?,

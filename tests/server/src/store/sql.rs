@@ -10,6 +10,7 @@ use super::cells::{Cell, Cells};
 use super::rows::{KEY_COLUMNS, key_cells, key_row, tab_owner};
 use super::{Guard, StoreError, Tx, key_scope};
 use crate::decide::{Announced, Document, KeyId, KeyRow, KeyState, TabOwner};
+use crate::principal::Principal;
 
 /// A connection, as far as statements are concerned. Parameters are written `?1`, `?2`, … in any order.
 pub(super) trait Sql {
@@ -107,6 +108,13 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         self.keys("WHERE state = 'delivered'", &[])
     }
 
+    fn open_count(&self, principal: &Principal) -> Result<u64, StoreError> {
+        let sql = "SELECT COUNT(*) FROM op_key WHERE workspace_id = ?1 AND user_id = ?2
+                   AND state IN ('claimed', 'delivered', 'acked', 'unknown')";
+        let found = self.one(sql, &[principal.workspace.as_str().into(), principal.user.as_str().into()])?;
+        found.map_or(Ok(0), |mut row| row.integer())
+    }
+
     fn insert_key(&self, row: &KeyRow) -> Result<bool, StoreError> {
         let places: Vec<_> = (1..=KEY_COLUMNS.len()).map(|n| format!("?{n}")).collect();
         let (columns, places) = (KEY_COLUMNS.join(", "), places.join(", "));
@@ -184,8 +192,11 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
     }
 
     fn superseded(&self, tab_id: TabId, doc: &DocId, incarnation: Incarnation) -> Result<bool, StoreError> {
-        let sql = "SELECT COUNT(*) FROM tab_incarnation a JOIN tab_incarnation b USING (tab_id, doc)
-                   WHERE a.tab_id = ?1 AND a.doc = ?2 AND a.incarnation = ?3 AND b.ordinal > a.ordinal";
+        // Its own place first, then whether anything is past it: a join would pair all with all.
+        let sql = "SELECT COUNT(*) FROM (
+                       SELECT 1 FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2 AND ordinal > (
+                           SELECT MAX(ordinal) FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2 AND incarnation = ?3)
+                       LIMIT 1) AS later";
         let ids = [tab_id.to_string().into(), doc.as_str().into(), incarnation.to_string().into()];
         let later = self.one(sql, &ids)?.map_or(Ok(0), |mut row| row.integer())?;
         Ok(later > 0)

@@ -53,6 +53,17 @@ async fn s03_the_fingerprint_is_of_the_meaning_not_the_spelling() {
 }
 
 #[tokio::test]
+async fn k02_a_key_with_quotes_in_it_is_one_key_wherever_it_is_read() {
+    let world = World::new().await;
+    let header = r#""\"a\\b\"""#;
+    assert_eq!(world.send(&Edit::append(header, "x")).await.status, 200);
+    assert!(world.send(&Edit::append(header, "x").attempt(2)).await.replayed());
+    let world = world.reopen().await;
+    assert!(world.send(&Edit::append(header, "x").attempt(3)).await.replayed());
+    assert_eq!(world.text("d1").await, "a\nx");
+}
+
+#[tokio::test]
 async fn s03_sixty_four_at_once_have_one_effect() {
     let world = World::new().await;
     let sent: Vec<_> = (0..64).map(|_| world.sending(&Edit::append("k", "x"))).collect();

@@ -227,6 +227,18 @@ async fn r07_a_save_in_doubt_takes_the_proof_away() {
 }
 
 #[tokio::test]
+async fn r07_the_doubt_outlives_a_late_acknowledgement() {
+    let mut out = delivered(Homed::Server).await;
+    let mut body = out.who.save(out.first.incarnation, 1, "a\nx", &[]);
+    body["in_doubt"] = json!([out.patch.patch_id.to_string()]);
+    assert_eq!(out.world.put("d1", out.who.token, &body).await.unwrap().status, 200);
+    out.first.socket.ack(&out.patch, false).await;
+    out.first.socket.confirmed(out.patch.patch_id, ConfirmedAs::Acked).await;
+    let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
+    assert_eq!(back.socket.query().await.patch_id, out.patch.patch_id, "the stored text may hold it: it is asked");
+}
+
+#[tokio::test]
 async fn s10_contradiction_is_recorded_and_applies_nothing() {
     let out = delivered(Homed::Server).await;
     out.world.advance(PATCH_TIMEOUT_MS);
