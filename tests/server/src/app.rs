@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use crate::config::Config;
 use crate::faults::Faults;
 use crate::hub::Hub;
+use crate::sockets::Sockets;
 use crate::store::{Store, StoreError, fresh_id};
 use crate::tickets::Tickets;
 use crate::waiters::Waiters;
@@ -30,6 +31,7 @@ pub(crate) struct Boot {
     pub(crate) hub: Hub,
     pub(crate) waiters: Waiters,
     pub(crate) tickets: Tickets,
+    pub(crate) sockets: Sockets,
     runtime: Handle,
     over: watch::Sender<bool>,
 }
@@ -96,6 +98,7 @@ impl Boot {
             hub: Hub::default(),
             waiters: Waiters::default(),
             tickets: Tickets::default(),
+            sockets: Sockets::default(),
             runtime: Handle::current(),
             over: watch::Sender::new(false),
         }

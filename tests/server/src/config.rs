@@ -71,6 +71,10 @@ pub struct Config {
     pub max_frame_bytes: usize,
     /// The largest document, in bytes.
     pub max_doc_bytes: usize,
+    /// How many keys of one user may be open (claimed, delivered, acked, unknown) before another is claimed.
+    pub max_open_keys: u64,
+    /// How many sockets one user may have open.
+    pub max_sockets: usize,
     /// The clock of the SQLite database.
     pub clock: Clock,
 }
@@ -95,6 +99,8 @@ impl Config {
             heartbeat_ms: 15_000,
             max_frame_bytes: DEFAULT_MAX_FRAME_BYTES,
             max_doc_bytes: 8 << 20,
+            max_open_keys: 10_000,
+            max_sockets: 256,
             clock: system_clock(),
         }
     }

@@ -25,6 +25,7 @@ pub mod net;
 pub mod principal;
 mod server;
 mod service;
+mod sockets;
 pub mod store;
 mod tickets;
 mod waiters;

@@ -71,6 +71,12 @@ struct Serve {
     /// The largest frame either side sends, in bytes.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(4096..=16_777_216))]
     max_frame_bytes: u32,
+    /// How many keys of one user may be open before another is claimed.
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    max_open_keys: u64,
+    /// How many sockets one user may have open.
+    #[arg(long, value_name = "N", default_value_t = 256)]
+    max_sockets: usize,
 }
 
 // Not derived: the tokens must not be printed.
@@ -121,6 +127,8 @@ impl Serve {
         config.key_ttl_ms = self.key_ttl_ms;
         config.heartbeat_ms = self.heartbeat_ms;
         config.max_frame_bytes = usize::try_from(self.max_frame_bytes).map_err(|e| e.to_string())?;
+        config.max_open_keys = self.max_open_keys;
+        config.max_sockets = self.max_sockets;
         Ok(config)
     }
 }

@@ -96,6 +96,13 @@ pub fn in_flight(retry_after_ms: u64) -> Answer {
     answer
 }
 
+/// 429: the user has as many open as may be. Nothing was done with the request.
+pub fn too_many(code: &str, message: &str, retry_after_ms: u64) -> Answer {
+    let mut answer = Answer::error(429, code, message).not_processed();
+    answer.retry_after_ms = Some(retry_after_ms);
+    answer
+}
+
 /// 422: the key is bound to another request (S3).
 pub fn key_reused() -> Answer {
     Answer::error(422, "idempotency_key_reused", "this key was used for another request")

@@ -20,7 +20,7 @@ mod save;
 mod settle;
 mod tab;
 
-pub use answer::{Answer, Since, applied, in_flight, key_expired, key_unknown, lost, outcome_unknown};
+pub use answer::{Answer, Since, applied, in_flight, key_expired, key_unknown, lost, outcome_unknown, too_many};
 pub use claim::{Attempt, Claim, ClaimFacts, Rejoin, SAFETY_MARGIN_MS, View, claim, rejoin, view};
 pub use execute::{Elected, ExecuteFacts, Execution, Write, execute};
 pub use person::{Word, settle, settlement_answer};

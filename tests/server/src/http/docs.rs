@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{OriginalUri, Path, State};
-use axum::http::{HeaderMap, Method};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
 use patchkeep_core::digest;
 use patchkeep_core::ids::{DocId, PatchId};
@@ -124,7 +124,7 @@ fn keyed_write(id: KeyId, doc: &str, path: &str, headers: &HeaderMap, body: &str
         return Err(bad_request("malformed", "`Idempotency-Attempt` counts from 1"));
     }
     let first_at = number_header(headers, "idempotency-first-attempt")?.or_else(|| minted_at(&id.key));
-    let ask = headers.get("idempotency-ask").is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"true"));
+    let ask = asked(headers)?;
     let route = format!("PATCH {path}");
     let attempt = Attempt { id, route, fingerprint, number, first_at, ask };
     Ok(KeyedWrite { attempt, doc: doc_id(doc)?, edit: edit.raw.to_owned(), guarded })
@@ -142,6 +142,16 @@ fn op_key(headers: &HeaderMap) -> Result<OpKey, Answer> {
     let key = keys.next().ok_or_else(|| bad_request("idempotency_key_missing", "a write needs `Idempotency-Key`"))?;
     let key = key.to_str().ok().and_then(|text| text.parse().ok()).filter(|_| keys.next().is_none());
     key.ok_or_else(|| bad_request("idempotency_key_invalid", "one key of 1 to 255 visible ASCII characters"))
+}
+
+/// A question that is misspelled must not become a write.
+fn asked(headers: &HeaderMap) -> Result<bool, Answer> {
+    let mut values = headers.get_all("idempotency-ask").iter();
+    match (values.next().map(HeaderValue::as_bytes), values.next()) {
+        (None | Some(b"false"), None) => Ok(false),
+        (Some(b"true"), None) => Ok(true),
+        _ => Err(bad_request("malformed", "`Idempotency-Ask` must be true or false")),
+    }
 }
 
 fn number_header(headers: &HeaderMap, name: &'static str) -> Result<Option<u64>, Answer> {
@@ -174,9 +184,15 @@ fn id_field<T: FromStr>(value: &Value<'_>, name: &str) -> Result<T, Answer> {
     id.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a UUID")))
 }
 
+/// The most patches a save may name: each is looked up.
+const MAX_NAMED: usize = 10_000;
+
 /// An absent list is an empty one.
 fn ids_field(value: &Value<'_>, name: &str) -> Result<Vec<PatchId>, Answer> {
     let ids = value.field(name).map_or(Some(&[][..]), Value::as_array);
+    if ids.is_some_and(|ids| ids.len() > MAX_NAMED) {
+        return Err(bad_request("too_many", &format!("`{name}` names more than {MAX_NAMED} patches")));
+    }
     let ids = ids.and_then(|ids| ids.iter().map(|id| id.as_str()?.parse().ok()).collect());
     ids.ok_or_else(|| bad_request("malformed", &format!("`{name}` must be a list of UUIDs")))
 }

@@ -10,9 +10,13 @@ use serde_json::json;
 use super::caller::{Caller, From};
 use super::reply::internal;
 use crate::app::App;
-use crate::decide::Answer;
+use crate::decide::{Answer, too_many};
 use crate::faults::{Point, Switches};
 use crate::store::Store;
+
+/// How long a tab is asked to wait where its user has too many sockets, in ms.
+pub(super) const RETRY_MS: u64 = 5000;
+pub(super) const MANY_SOCKETS: &str = "too many sockets of this user are open";
 
 /// `GET /healthz`.
 pub(super) async fn health() -> &'static str {
@@ -41,6 +45,10 @@ pub(super) async fn ticket<S: Store>(
     State(app): State<Arc<App<S>>>,
     Caller(principal): Caller,
 ) -> Result<Json<serde_json::Value>, Answer> {
+    // Told here, where a page can read it: a refused handshake shows it nothing (B16).
+    if app.boot().sockets.count(&principal) >= app.config.max_sockets {
+        return Err(too_many("too_many_sockets", MANY_SOCKETS, RETRY_MS));
+    }
     let ticket = app.boot().tickets.issue(principal);
     let ticket = ticket.ok_or_else(|| Answer::error(429, "rate_limited", "too many tickets are out"))?;
     Ok(Json(json!({"ticket": ticket})))

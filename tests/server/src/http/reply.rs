@@ -14,9 +14,13 @@ pub(super) const REPLAYED: &str = "idempotent-replayed";
 impl IntoResponse for Answer {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, self.text()).into_response();
+        let (text, content_type) = match problem(&self, status) {
+            Some(problem) => (problem.text(), "application/problem+json"),
+            None => (self.text(), "application/json"),
+        };
+        let mut response = (status, text).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         if self.replayed {
             headers.insert(REPLAYED, HeaderValue::from_static("true"));
@@ -26,6 +30,20 @@ impl IntoResponse for Answer {
         }
         response
     }
+}
+
+/// The members of RFC 9457 beside the `error` object. `about:blank`: which problem it is, the error's `code` says.
+fn problem(answer: &Answer, status: StatusCode) -> Option<Answer> {
+    let detail = answer.body.get("error")?.get("message").cloned();
+    let mut problem = answer.clone();
+    let members = [
+        ("type", Some("about:blank".into())),
+        ("title", status.canonical_reason().map(Into::into)),
+        ("status", Some(answer.status.into())),
+        ("detail", detail),
+    ];
+    problem.body.extend(members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+    Some(problem)
 }
 
 /// 500: nothing is said about what was done.

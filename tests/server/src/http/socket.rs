@@ -14,8 +14,9 @@ use patchkeep_core::ids::ConnId;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
+use super::extras::{MANY_SOCKETS, RETRY_MS};
 use crate::app::{App, Boot};
-use crate::decide::Answer;
+use crate::decide::{Answer, too_many};
 use crate::hub::{Outgoing, QUEUE};
 use crate::principal::Principal;
 use crate::service::{self, Session};
@@ -50,8 +51,13 @@ pub(super) async fn socket<S: Store>(
     let boot = app.boot();
     // A bad ticket is told on the socket: a close code before the handshake never reaches a page (B16).
     let principal = boot.tickets.redeem(&admission.ticket);
+    let place = principal.as_ref().map(|principal| boot.sockets.enter(principal, app.config.max_sockets));
+    let Some(place) = place.map_or(Some(None), |place| place.map(Some)) else {
+        return too_many("too_many_sockets", MANY_SOCKETS, RETRY_MS).into_response();
+    };
     let most = app.config.max_frame_bytes.saturating_mul(READ_FACTOR);
     upgrade.max_message_size(most).max_frame_size(most).on_upgrade(move |socket| async move {
+        let _held_until_it_closes = place;
         tokio::select! {
             () = serve(&app, &boot, principal, socket) => {}
             () = boot.over() => {}

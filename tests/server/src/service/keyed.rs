@@ -11,7 +11,7 @@ use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
     Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View,
-    Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, view,
+    Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, too_many, view,
 };
 use crate::faults::Point;
 use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
@@ -137,6 +137,10 @@ fn begin<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, attempt: &A
     let found = tx.key(&attempt.id)?;
     let told = |answer| Ok(Next::Tell(Told::Answer(answer)));
     match claim(found.as_ref(), attempt, &facts) {
+        // What is settled makes room; what is open and unknown waits for a person (S10).
+        Claim::Take(_) if tx.open_count(&attempt.id.principal)? >= app.config.max_open_keys => {
+            told(too_many("too_many_open_keys", "too many writes of this user are open", ASK_AGAIN_MS))
+        }
         Claim::Take(row) => {
             if tx.insert_key(&row)? {
                 Ok(Next::Execute(row.into()))

@@ -81,6 +81,9 @@ pub trait Tx {
     /// Every delivered row: what a new boot has to time out.
     fn delivered_keys(&self) -> Result<Vec<KeyRow>, StoreError>;
 
+    /// How many keys of a principal are open: claimed, delivered, acked or unknown.
+    fn open_count(&self, principal: &Principal) -> Result<u64, StoreError>;
+
     /// Adds a row. False where there is one.
     fn insert_key(&self, row: &KeyRow) -> Result<bool, StoreError>;
 

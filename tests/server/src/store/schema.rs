@@ -23,7 +23,7 @@ pub(super) const POSTGRES: Dialect = Dialect {
 };
 
 /// The steps, oldest first. A step that was released is never edited; a new one is added below.
-const STEPS: &[&str] = &[STEP_1, STEP_2];
+const STEPS: &[&str] = &[STEP_1, STEP_2, STEP_3];
 
 const STEP_1: &str = "
 CREATE TABLE document (
@@ -104,6 +104,12 @@ ALTER TABLE op_key ADD COLUMN settled_as TEXT;
 ALTER TABLE op_key ADD COLUMN settled_who TEXT;
 CREATE INDEX op_key_watched ON op_key (tab_id, doc) WHERE state IN ('delivered', 'acked', 'unknown', 'settled');
 DROP INDEX op_key_open;
+";
+
+/// Limits: what one user has open is counted without a look at what is settled.
+const STEP_3: &str = "
+CREATE INDEX op_key_of_user ON op_key (workspace_id, user_id)
+    WHERE state IN ('claimed', 'delivered', 'acked', 'unknown');
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

@@ -8,6 +8,7 @@ mod delivery;
 mod edits;
 mod faults;
 mod keys;
+mod limits;
 mod place;
 mod postgres;
 mod resume;
