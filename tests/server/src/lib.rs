@@ -1,10 +1,10 @@
-//! The reference server of Patchkeep: documents, keyed edits, saves and the tabs' socket on SQLite, by the rules
-//! S1–S10, W1–W4 and R1–R7 of the protocol.
+//! The reference server of Patchkeep: documents, keyed edits, saves and the tabs' socket on SQLite or PostgreSQL, by the
+//! rules S1–S11, W1–W4 and R1–R7 of the protocol.
 //!
 //! | module | concept |
 //! | --- | --- |
 //! | [`decide`] | the decisions of §9, pure functions over rows |
-//! | [`store`] | the transaction's vocabulary, and SQLite behind it |
+//! | [`store`] | the transaction's vocabulary, and SQLite or PostgreSQL behind it |
 //! | `service` | units of work: read rows, decide, write, and speak after the commit |
 //! | [`edit`] | the edits of §10 on stored text |
 //! | [`http`] | the routes and the socket |

@@ -11,6 +11,7 @@ mod keys;
 mod limits;
 mod place;
 mod postgres;
+mod processes;
 mod resume;
 mod saves;
 mod settle;

@@ -23,7 +23,7 @@ impl Place {
         let url = std::env::var(DATABASE_URL).ok().map(|server| {
             let schema = format!("t{}", uuid::Uuid::new_v4().simple());
             on_server(&server, format!("CREATE SCHEMA {schema}"), |client, sql| client.batch_execute(sql).unwrap());
-            format!("{server}?options=-c%20search_path%3D{schema}")
+            format!("{server}?options=-c%20search_path%3D{schema}&application_name={schema}")
         });
         Self { dir: tempfile::tempdir().unwrap(), url, ahead: Arc::default() }
     }
@@ -82,6 +82,17 @@ impl Place {
                 statement.query_map([], |r| r.get(0)).unwrap().map(Result::unwrap).collect()
             }
         }
+    }
+
+    /// Ends every connection to the database but the one that says so. False where there is no server to connect to.
+    pub fn cut_connections(&self) -> bool {
+        if self.url.is_some() {
+            self.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+                 WHERE application_name = current_setting('application_name') AND pid <> pg_backend_pid()",
+            );
+        }
+        self.url.is_some()
     }
 
     /// A column of a key's row.

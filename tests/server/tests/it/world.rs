@@ -125,6 +125,19 @@ impl World {
         Self { place, server, http, configured: config }
     }
 
+    /// Another server on the same database, as another process is.
+    pub async fn beside(&self) -> Server {
+        let listen = ([127, 0, 0, 1], 0).into();
+        Server::start(Config { listen, ..self.configured.clone() }).await.unwrap()
+    }
+
+    /// Its server is gone, and another that was beside it goes on.
+    pub async fn left_to(self, heir: Server) -> Self {
+        let Self { place, server, http, configured } = self;
+        server.stop().await;
+        Self { place, server: heir, http, configured }
+    }
+
     pub fn advance(&self, ms: u64) {
         self.place.ahead.fetch_add(ms, Ordering::SeqCst);
     }
@@ -156,7 +169,11 @@ impl World {
 
     /// Sends a keyed edit in the background.
     pub fn sending(&self, edit: &Edit) -> tokio::task::JoinHandle<Option<Reply>> {
-        let (http, server, edit) = (self.http.clone(), self.server.url(), edit.clone());
+        self.sending_to(&self.server, edit)
+    }
+
+    pub fn sending_to(&self, server: &Server, edit: &Edit) -> tokio::task::JoinHandle<Option<Reply>> {
+        let (http, server, edit) = (self.http.clone(), server.url(), edit.clone());
         tokio::spawn(async move { send(&http, &server, &edit).await })
     }
 

@@ -1,0 +1,77 @@
+//! Two servers on one database: each has its own sockets, and both the same keys (S8, S11).
+
+use patchkeep_core::frame::{ConfirmedAs, ReportedState};
+use serde_json::json;
+
+use crate::tab::{Tab, listed, open_doc};
+use crate::world::{Edit, World};
+
+#[tokio::test]
+async fn s03_sixty_four_at_once_over_two_servers_have_one_effect() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let sent: Vec<_> = (0..64)
+        .map(|n| world.sending_to(if n % 2 == 0 { &world.server } else { &other }, &Edit::append("k", "x")))
+        .collect();
+    let mut firsts = 0;
+    for task in sent {
+        let reply = task.await.unwrap().unwrap();
+        match reply.status {
+            200 => firsts += usize::from(!reply.replayed()),
+            _ => assert_eq!((reply.status, reply.code()), (409, "idempotency_in_flight")),
+        }
+    }
+    assert_eq!((firsts, world.text("d1").await.as_str()), (1, "a\nx"));
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn s02_many_keys_over_two_servers_all_land_once() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let sent: Vec<_> = (0..40)
+        .map(|n| {
+            let edit = Edit::append(&format!("k{n}"), &format!("<{n}>"));
+            world.sending_to(if n % 2 == 0 { &world.server } else { &other }, &edit)
+        })
+        .collect();
+    for task in sent {
+        assert_eq!(task.await.unwrap().unwrap().status, 200);
+    }
+    let (text, seq) = world.stored("d1").await;
+    assert!((0..40).all(|n| text.matches(&format!("<{n}>")).count() == 1), "{text}");
+    assert_eq!(seq, 41);
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn s07_another_server_never_plans_what_is_out_again() {
+    let world = World::with(|c| c.patch_timeout_ms = 400).await;
+    let other = world.beside().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    // The tab's socket is the first server's: the second knows no better until the deadline, and writes nothing.
+    let retry = world.sending_to(&other, &Edit::append("k", "x").attempt(2)).await.unwrap().unwrap();
+    assert_eq!((retry.code(), &retry.body["error"]["details"]["recipient"]), ("patch_outcome_unknown", &json!("gone")));
+    assert_eq!(world.text("d1").await, "a\n");
+    assert_eq!(sending.await.unwrap().unwrap().code(), "patch_outcome_unknown");
+    // The first server is gone; the tab comes to the second and settles it there.
+    let heir = world.left_to(other).await;
+    let open = listed(open_doc("d1", tab.incarnation), &patch, ReportedState::Applied);
+    let mut back = Tab::hello(&heir, tab.who.clone(), open).await;
+    back.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+    assert_eq!(heir.state("k"), "acked");
+}
+
+#[tokio::test]
+async fn s11_a_lost_database_connection_is_made_again() {
+    let world = World::new().await;
+    world.send(&Edit::append("k", "x")).await;
+    // An embedded database has none to lose; the suite runs against a server as well.
+    if world.place.cut_connections() {
+        assert!(world.send(&Edit::append("k", "x").attempt(2)).await.replayed());
+    }
+    assert_eq!(world.send(&Edit::append("k2", "y")).await.status, 200);
+    assert_eq!(world.text("d1").await, "a\nxy");
+}
