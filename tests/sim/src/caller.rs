@@ -4,6 +4,7 @@ use patchkeep_core::digest;
 use patchkeep_core::ids::DocId;
 use patchkeep_core::outbox::{Answer, Outcome, Retry, Standing, read};
 
+use crate::mutants::Mutant;
 use crate::server::Request;
 use crate::world::{Event, Sim};
 
@@ -145,11 +146,12 @@ impl Sim {
     pub(crate) fn caller_hears(&mut self, at: usize, request: u64, answer: &Answer) {
         let eager = self.setup.profile.eager;
         let now = self.server_now();
+        let believes = self.is(Mutant::FourxxBelieved);
         let Some(op) = self.ops.get_mut(at) else { return };
         let Some((_, ask)) = op.flight.take_if(|(id, _)| *id == request) else { return };
         let standing = Standing {
             keys_listed: true,
-            earlier_ambiguous: op.ambiguous || ask,
+            earlier_ambiguous: (op.ambiguous || ask) && !believes,
             expects_other_type: false,
             server_now_ms: Some(now),
         };

@@ -11,10 +11,12 @@
 //! | [`caller`] | who sends the keyed writes, and how answers are read (the real K5) |
 //! | [`faults`] | what goes wrong |
 //! | [`oracle`] | sees everything, and checks P1–P5 |
+//! | [`mutants`] | deliberate bugs that the oracle must see |
 #![forbid(unsafe_code)]
 
 pub mod caller;
 pub mod faults;
+pub mod mutants;
 pub mod network;
 pub mod oracle;
 pub mod profile;

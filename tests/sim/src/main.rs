@@ -1,8 +1,10 @@
-//! `patchkeep-sim --seed N [--trace]`, `--seeds A..B`, `--seconds S`; `--profile NAME` fixes what goes wrong.
+//! `patchkeep-sim --seed N [--trace]`, `--seeds A..B`, `--seconds S`; `--profile NAME` fixes what goes wrong;
+//! `--mutants` runs the deliberate bugs over the seeds, `--mutant NAME` one of them.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
+use patchkeep_sim::mutants::Mutant;
 use patchkeep_sim::profile::PROFILES;
 use patchkeep_sim::{Report, Sim};
 
@@ -14,16 +16,20 @@ struct Args {
     seconds: Option<u64>,
     profile: Option<String>,
     trace: bool,
+    mutants: bool,
+    mutant: Option<String>,
 }
 
 fn args() -> Result<Args, String> {
-    let mut args = Args { seeds: 0..1000, seconds: None, profile: None, trace: false };
+    let mut args = Args { seeds: 0..1000, seconds: None, profile: None, trace: false, mutants: false, mutant: None };
     let mut given = std::env::args().skip(1);
     while let Some(name) = given.next() {
         let mut value = || given.next().ok_or(format!("{name} needs a value"));
         let number = |text: &str| text.parse::<u64>().map_err(|_| format!("{text} is no number"));
         match name.as_str() {
             "--trace" => args.trace = true,
+            "--mutants" => args.mutants = true,
+            "--mutant" => (args.mutants, args.mutant) = (true, Some(value()?)),
             "--profile" => args.profile = Some(value()?),
             "--seconds" => args.seconds = Some(number(&value()?)?),
             "--seed" => {
@@ -50,6 +56,28 @@ fn args() -> Result<Args, String> {
     }
 }
 
+/// Runs every deliberate bug until a seed kills it, and says after how many.
+fn mutants(args: &Args) -> ExitCode {
+    let mut alive = 0;
+    let wanted = |m: &&(Mutant, &str)| args.mutant.as_ref().is_none_or(|name| *name == format!("{:?}", m.0));
+    let chosen: Vec<_> = Mutant::ALL.iter().filter(wanted).collect();
+    for &&(mutant, what) in &chosen {
+        let run = |seed: &u64| Sim::run_mutant(*seed, args.profile.as_deref(), false, Some(mutant)).violation;
+        let killed = args.seeds.clone().find_map(|seed| Some((seed, run(&seed)?)));
+        match killed {
+            Some((seed, how)) => {
+                println!("killed after {:>5} seeds: {mutant:?} ({}): {how}", seed - args.seeds.start + 1, what.trim())
+            }
+            None => {
+                alive += 1;
+                println!("ALIVE: {mutant:?} ({})", what.trim());
+            }
+        }
+    }
+    println!("{} of {} killed", chosen.len() - alive, chosen.len());
+    if alive == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn main() -> ExitCode {
     let args = match args() {
         Ok(args) => args,
@@ -58,6 +86,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    if args.mutants {
+        return mutants(&args);
+    }
     let began = Instant::now();
     let (mut seeds, mut steps, mut ended) = (0u64, 0u64, [0u64; 5]);
     let mut failed: Vec<Report> = Vec::new();

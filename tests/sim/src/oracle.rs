@@ -23,6 +23,8 @@ pub struct Oracle {
     pub(crate) dirty: bool,
     /// Which op each patch is a plan of.
     pub(crate) planned: BTreeMap<PatchId, usize>,
+    /// Which patch made an op's effect last; `None`: a direct write. A key that is planned anew has more than one.
+    pub(crate) made_by: BTreeMap<usize, Option<PatchId>>,
 }
 
 impl Sim {

@@ -11,6 +11,7 @@ use patchkeep_core::storage::{Transaction, TransactionOutcome};
 use patchkeep_server::decide::Save;
 
 use crate::caller::Op;
+use crate::mutants::Mutant;
 use crate::network::{Message, Socket};
 use crate::oracle::Oracle;
 use crate::profile::Setup;
@@ -134,6 +135,7 @@ pub struct Sim {
     pub(crate) server: Server,
     pub(crate) ops: Vec<Op>,
     pub(crate) oracle: Oracle,
+    pub(crate) mutant: Option<Mutant>,
     queue: BinaryHeap<Scheduled>,
     order: u64,
     steps: u64,
@@ -150,6 +152,11 @@ const MOST_STEPS: u64 = 200_000;
 impl Sim {
     /// Runs a seed to its end.
     pub fn run(seed: u64, profile: Option<&str>, with_trace: bool) -> Report {
+        Self::run_mutant(seed, profile, with_trace, None)
+    }
+
+    /// Runs a seed to its end, with a deliberate bug.
+    pub fn run_mutant(seed: u64, profile: Option<&str>, with_trace: bool, mutant: Option<Mutant>) -> Report {
         let mut rng = Rng::new(seed);
         let setup = Setup::draw(&mut rng, profile);
         let mut sim = Self {
@@ -165,6 +172,7 @@ impl Sim {
             server: Server::new(&mut rng),
             ops: Vec::new(),
             oracle: Oracle::default(),
+            mutant,
             queue: BinaryHeap::new(),
             order: 0,
             steps: 0,
@@ -263,6 +271,11 @@ impl Sim {
             Event::LockLost { context } => self.deliver(context, patchkeep_core::session::Event::LockLost),
             Event::Thaw { context } => self.thaw(context),
         }
+    }
+
+    /// Whether this run has that deliberate bug.
+    pub(crate) fn is(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Puts an event into the queue.

@@ -1,6 +1,7 @@
 //! A fixed range of seeds, and the same seed twice.
 
 use patchkeep_sim::Sim;
+use patchkeep_sim::mutants::Mutant;
 use patchkeep_sim::profile::PROFILES;
 
 /// How many seeds each test runs: a few seconds in a debug build.
@@ -30,5 +31,35 @@ fn the_same_seed_is_the_same_run() {
         let [one, two] = [false, true].map(|trace| Sim::run(7, Some(profile.name), trace));
         assert_eq!((one.steps, one.hash, one.ended), (two.steps, two.hash, two.ended), "{}", profile.name);
         assert!(one.steps > 100, "{} has {} steps", profile.name, one.steps);
+    }
+}
+
+/// Deliberate bugs that a few seeds kill, and the faults under which they show. `--mutants` runs them all.
+const KILLED: [(Mutant, &str); 18] = [
+    (Mutant::OlderNegative, "contexts"),
+    (Mutant::AnyBase, "saves"),
+    (Mutant::NamelessSave, "saves"),
+    (Mutant::CarriedUntold, "saves"),
+    (Mutant::DoneOnAck, "network"),
+    (Mutant::ReplanUnknown, "everything"),
+    (Mutant::AskClaims, "network"),
+    (Mutant::NoToken, "network"),
+    (Mutant::DeadlineProves, "network"),
+    (Mutant::RefusedDeleted, "everything"),
+    (Mutant::AnyAttempt, "everything"),
+    (Mutant::NoIntent, "contexts"),
+    (Mutant::HomedLie, "storage"),
+    (Mutant::HookLies, "hosts"),
+    (Mutant::KeyPerAttempt, "network"),
+    (Mutant::FourxxBelieved, "network"),
+    (Mutant::RefusesAfterEffect, "hosts"),
+    (Mutant::DoneApart, "calm"),
+];
+
+#[test]
+fn deliberate_bugs_are_seen() {
+    for (mutant, profile) in KILLED {
+        let sees = |seed| Sim::run_mutant(seed, Some(profile), false, Some(mutant)).violation.is_some();
+        assert!((0..2 * SEEDS).any(sees), "{mutant:?} survives {} seeds of {profile}", 2 * SEEDS);
     }
 }

@@ -13,6 +13,7 @@ use patchkeep_server::store::Guard;
 
 use super::say::Say;
 use super::{LEASE_MS, Stage, Task};
+use crate::mutants::Mutant;
 use crate::world::{Event, Sim};
 
 /// One request of a caller.
@@ -43,9 +44,9 @@ impl Sim {
             id,
             route: "PATCH".into(),
             fingerprint: request.fingerprint,
-            number: request.number,
+            number: if self.is(Mutant::AnyAttempt) { u64::MAX } else { request.number },
             first_at: Some(request.first_at),
-            ask: request.ask,
+            ask: request.ask && !self.is(Mutant::AskClaims),
         };
         let facts = ClaimFacts {
             now: self.server_now(),
@@ -53,8 +54,17 @@ impl Sim {
             lease_ms: LEASE_MS,
             watermark: None,
         };
-        let found = self.server.rows.keys.get(attempt.id.key.as_str()).cloned();
-        match claim(found.as_ref(), &attempt, &facts) {
+        let mut found = self.server.rows.keys.get(attempt.id.key.as_str()).cloned();
+        if self.is(Mutant::ReplanUnknown)
+            && let Some(row) = found.as_mut().filter(|r| r.state == KeyState::Unknown)
+        {
+            (row.state, row.lease_until) = (KeyState::Claimed, 0);
+        }
+        let claimed = claim(found.as_ref(), &attempt, &facts);
+        if request.ask && matches!(claimed, Claim::Take(_) | Claim::TakeOver { .. }) {
+            self.violated("K8: a question claims");
+        }
+        match claimed {
             Claim::Take(row) => {
                 if self.server.rows.insert_key(row.clone()) {
                     self.row_written(&row);
@@ -79,7 +89,9 @@ impl Sim {
     }
 
     fn key_id(&self, request: &Request) -> Option<KeyId> {
-        let key = self.ops.get(request.op)?.key.parse().ok()?;
+        let key = self.ops.get(request.op)?.key.clone();
+        let key = if self.is(Mutant::KeyPerAttempt) { format!("{key}-{}", request.number) } else { key };
+        let key = key.parse().ok()?;
         Some(KeyId { principal: self.server.principal.clone(), key })
     }
 
@@ -115,7 +127,16 @@ impl Sim {
         let owner = self.server.rows.tabs.get(&plan.recipient.tab_id);
         let here = self.server.here(plan.recipient.tab_id, &plan.recipient.doc);
         let here = here.filter(|h| owner.is_some_and(|o| o.conn == h.conn));
-        let rejoined = rejoin(&row, request.number, here.as_ref());
+        let mut rejoined = rejoin(&row, request.number, here.as_ref());
+        if self.is(Mutant::NotAsked)
+            && let Rejoin::Ask(row) = &rejoined
+        {
+            let mut row = row.clone();
+            if let (Some(plan), Some((incarnation, _))) = (&mut row.plan, here.as_ref().and_then(|h| h.open)) {
+                plan.recipient.incarnation = incarnation;
+            }
+            rejoined = Rejoin::Again(row);
+        }
         if !self.write_row(rejoined.row(), guard) {
             return self.answer(&request, &in_flight(ASK_AGAIN_MS));
         }
@@ -154,8 +175,9 @@ impl Sim {
             max_doc_bytes: 1 << 20,
         };
         let execution = execute(&row, document.as_ref(), &wanted, elected.as_ref(), &facts);
-        let claimed = Guard::Claim(row.claim_token);
-        if !self.server.rows.holds(&row, claimed) {
+        let current = self.server.rows.keys.get(row.id.key.as_str()).map_or(row.claim_token, |r| r.claim_token);
+        let claimed = if self.is(Mutant::NoToken) { Guard::Token(current) } else { Guard::Claim(row.claim_token) };
+        if !self.server.rows.holds(&row, claimed) && !self.is(Mutant::NoToken) {
             return self.answer(&request, &in_flight(ASK_AGAIN_MS));
         }
         match execution {
@@ -167,6 +189,12 @@ impl Sim {
             Execution::Store { row, document } => {
                 self.must_be_absent(row.id.key.as_str(), "written directly");
                 let seq = document.seq;
+                self.oracle.made_by.insert(request.op, None);
+                if self.is(Mutant::DoneApart) && self.rng.chance(100) {
+                    // The process dies between the two.
+                    self.write_row(&row, claimed);
+                    return self.restart_server();
+                }
                 if self.server.rows.put_document(&doc, document) {
                     self.write_row(&row, claimed);
                     self.doc_changed(&doc, seq, None);

@@ -7,6 +7,7 @@ use patchkeep_server::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, c
 use patchkeep_server::store::Guard;
 
 use super::say::Say;
+use crate::mutants::Mutant;
 use crate::world::{Event, Sim};
 
 impl Sim {
@@ -29,12 +30,21 @@ impl Sim {
             document: rows.docs.get(&save.doc),
         };
         let named = self.named(save, &save.patch_ids);
+        let untold = self.is(Mutant::HeldUntold);
         let conflict = |seq: u64| {
             let held = named.iter().filter(|r| r.state == KeyState::Done).filter_map(|r| r.plan.as_ref());
+            let held = held.filter(|_| !untold);
             let held: Vec<String> = held.map(|p| format!("\"{}\"", p.patch_id)).collect();
             let details = format!("{{\"seq\":{seq},\"patch_ids\":[{}]}}", held.join(","));
             (409, format!("{{\"error\":{{\"code\":\"save_conflict\",\"details\":{details}}}}}"))
         };
+        let facts = match self.mutant {
+            Some(Mutant::OldSave) => SaveFacts { owner: None, newest: None, superseded: false, ..facts },
+            _ => facts,
+        };
+        let base_seq =
+            if self.is(Mutant::AnyBase) { rows.docs.get(&save.doc).map_or(0, |d| d.seq) } else { save.base_seq };
+        let save = &Save { base_seq, ..save.clone() };
         let document = match check_save(save, &self.server.principal, &facts) {
             Ok(document) => document,
             Err(SaveRefusal::Conflict { seq }) => return conflict(seq),

@@ -2,10 +2,11 @@
 
 use patchkeep_core::frame::{ConfirmedAs, PatchFrame, QueryEntry, ServerFrame};
 use patchkeep_core::ids::{PatchId, TabId};
-use patchkeep_server::decide::{Follow, KeyRow, Plan, Settled};
+use patchkeep_server::decide::{Follow, KeyRow, KeyState, Plan, Settled};
 use patchkeep_server::store::Guard;
 
 use super::{CLOCK_OFFSET, Stage};
+use crate::mutants::Mutant;
 use crate::network::Message;
 use crate::world::{Event, Sim};
 
@@ -77,6 +78,9 @@ impl Sim {
         let written = self.server.rows.update_key(row.clone(), guard);
         if written {
             self.row_written(row);
+            if self.is(Mutant::RefusedDeleted) && row.state == KeyState::Refused {
+                self.server.rows.keys.remove(row.id.key.as_str());
+            }
         }
         written
     }

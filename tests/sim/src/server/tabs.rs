@@ -13,6 +13,7 @@ use patchkeep_server::store::Guard;
 
 use super::say::Say;
 use super::{CLOCK_OFFSET, Greeted, HubTab};
+use crate::mutants::Mutant;
 use crate::network::Message;
 use crate::world::{Event, Sim};
 
@@ -119,7 +120,8 @@ impl Sim {
     }
 
     fn is_current(&self, session: &Greeted) -> bool {
-        self.server.rows.tabs.get(&session.tab_id).is_some_and(|o| o.conn == session.conn)
+        self.is(Mutant::OldConnection)
+            || self.server.rows.tabs.get(&session.tab_id).is_some_and(|o| o.conn == session.conn)
     }
 
     /// Everything older of this tab is fenced for the document, and its open patches are settled.
@@ -166,7 +168,7 @@ impl Sim {
             return;
         }
         let row = self.server.rows.key_of_patch(patch_id).filter(|r| is_own(r, session.tab_id)).cloned();
-        let Some(row) = row else { return };
+        let Some(mut row) = row else { return };
         let Some(doc) = row.plan.as_ref().map(|p| p.recipient.doc.clone()) else { return };
         let here = self.server.here(session.tab_id, &doc).filter(|h| h.conn == session.conn);
         let speaker = Speaker {
@@ -175,8 +177,21 @@ impl Sim {
             open: here.and_then(|h| h.open),
             now: self.server_now(),
         };
+        if self.is(Mutant::OlderNegative)
+            && let (Some(plan), TabFrame::PatchRefuse { delivery, .. } | TabFrame::PatchState { delivery, .. }) =
+                (&mut row.plan, frame)
+        {
+            plan.delivery = *delivery;
+        }
         let mut say = Say::default();
-        self.settle(&mut say, &row, judged(&row, frame, &speaker));
+        let mut settled = judged(&row, frame, &speaker);
+        if self.is(Mutant::DoneOnAck)
+            && let Settled::Write { row, .. } = &mut settled
+            && row.state == KeyState::Acked
+        {
+            row.state = KeyState::Done;
+        }
+        self.settle(&mut say, &row, settled);
         self.say(say, session.tab_id, Some(&session.conn));
     }
 
@@ -192,6 +207,8 @@ impl Sim {
     /// A patch's deadline: a deadline alone proves nothing (S6).
     pub(crate) fn deadline(&mut self, boot: u64, patch_id: PatchId) {
         let row = self.server.rows.key_of_patch(patch_id).and_then(|r| expired(r, self.server_now()));
+        let row =
+            row.map(|r| if self.is(Mutant::DeadlineProves) { KeyRow { state: KeyState::Refused, ..r } } else { r });
         if let Some(row) = row.filter(|_| boot == self.server.life)
             && self.write_row(&row, Guard::Patch(patch_id, KeyState::Delivered))
         {

@@ -9,6 +9,7 @@ use patchkeep_core::tab::Identity;
 use patchkeep_core::time::Now;
 
 use super::{Context, Why};
+use crate::mutants::Mutant;
 use crate::network::Message;
 use crate::server::CLOCK_OFFSET;
 use crate::world::{Event, Sim};
@@ -34,7 +35,12 @@ impl Sim {
             // Without storage nothing is resumed: no epoch could be read (J11).
             (1, Vec::new(), JournalId(Uuid::v4(self.rng.wide())))
         } else {
+            let before = self.disk.journal_id;
             let (epoch, records) = self.disk.take(&mut self.rng, tab);
+            if self.is(Mutant::JournalIdKept) {
+                self.disk.journal_id = before;
+            }
+
             (epoch, records, self.disk.journal_id)
         };
         let tab = if self.setup.durability == Durability::Memory { TabId(Uuid::v4(self.rng.wide())) } else { tab };
@@ -52,7 +58,7 @@ impl Sim {
             random: self.rng.pair(),
             principal: "ws/user".into(),
             identity,
-            durability: self.setup.durability,
+            durability: if self.is(Mutant::RelaxedAsStrict) { Durability::Strict } else { self.setup.durability },
             fault: None,
             records,
             config: Config { handler_timeout_ms: HANDLER_TIMEOUT_MS },
@@ -216,7 +222,18 @@ impl Sim {
         if !self.contexts.contains_key(&id) && self.rng.chance(500) {
             return;
         }
-        let outcome = self.disk.run(transaction);
+        let mut transaction = transaction.clone();
+        match self.mutant {
+            Some(Mutant::NoStoreFence) => transaction.epoch = u64::MAX,
+            Some(Mutant::NoIntent) => {
+                transaction.writes.retain(|w| !matches!(w, Write::Put { record, .. } if record.contains("applying")))
+            }
+            _ => {}
+        }
+        let mut outcome = self.disk.run(&transaction);
+        if let (true, TransactionOutcome::Durable { strict }) = (self.is(Mutant::RelaxedAsStrict), &mut outcome) {
+            *strict = transaction.strict;
+        }
         if self.rng.chance(300) {
             self.disk.sync();
         }

@@ -7,6 +7,7 @@ use patchkeep_core::session::{
     Event as TabEvent, HandlerCall, HandlerOutcome, HandlerResult, ReconcileCall, ReconcileOutcome,
 };
 
+use crate::mutants::Mutant;
 use crate::world::{Event, Sim};
 
 /// The longest a slow handler takes, in ms: longer than its time-out.
@@ -40,6 +41,9 @@ impl Sim {
             return threw;
         }
         match self.effect(id, call) {
+            Ok(()) if self.is(Mutant::RefusesAfterEffect) && self.fails(throw) => {
+                HandlerOutcome::Refused { reason: Reason::HandlerRefused, detail: None }
+            }
             Ok(()) if self.fails(throw) => threw,
             Ok(()) => HandlerOutcome::Applied(HandlerResult::None),
             Err(reason) => HandlerOutcome::Refused { reason, detail: None },
@@ -47,12 +51,17 @@ impl Sim {
     }
 
     fn effect(&mut self, id: u64, call: &HandlerCall) -> Result<(), Reason> {
+        let any = self.is(Mutant::NotWanted);
         let context = self.contexts.get_mut(&id).ok_or(Reason::NotOpen)?;
-        let open = context.docs.get_mut(&call.doc).filter(|d| d.incarnation == call.incarnation);
+        let open = context.docs.get_mut(&call.doc).filter(|d| any || d.incarnation == call.incarnation);
         let open = open.ok_or(Reason::WrongIncarnation)?;
         let body = json::parse(&call.body).map_err(|_| Reason::Malformed)?;
         open.text = edit::apply(&open.text, &body)?;
         self.oracle.dirty = true;
+        if let Some(op) = self.oracle.planned.get(&call.patch_id) {
+            self.oracle.made_by.insert(*op, Some(call.patch_id));
+        }
+        self.draft_at_once(id, &call.doc);
         self.note(|_| format!("  effect of {} in {id}", call.patch_id));
         Ok(())
     }
@@ -64,7 +73,7 @@ impl Sim {
             // A frozen page runs nothing; its promise goes on afterwards.
             return self.at(self.now + 500, Event::Effect { context: id, call: call.clone() });
         }
-        let outcome = if context.session.still_wanted(call.call) {
+        let outcome = if context.session.still_wanted(call.call) || self.is(Mutant::NotWanted) {
             self.effect_or_throw(id, call, self.setup.profile.throw)
         } else {
             HandlerOutcome::Refused { reason: Reason::HandlerRefused, detail: None }
@@ -85,12 +94,20 @@ impl Sim {
             return self.hook_says(id, call.call, ReconcileOutcome::Pending);
         }
         let record = &call.record;
-        let token = self.oracle.planned.get(&record.patch_id).and_then(|op| self.ops.get(*op)).map(|op| &op.token);
+        let op = self.oracle.planned.get(&record.patch_id).and_then(|at| Some((at, self.ops.get(*at)?)));
         let text = self.contexts.get(&id).and_then(|c| c.docs.get(&record.doc));
         let text = text.filter(|d| d.incarnation == call.incarnation).map(|d| &d.text);
-        let outcome = match (token, text) {
-            (Some(token), Some(text)) if text.contains(token.as_str()) => ReconcileOutcome::Present,
-            (Some(_), Some(_)) => ReconcileOutcome::Absent,
+        let outcome = match (op, text) {
+            _ if self.is(Mutant::HookLies) => ReconcileOutcome::Absent,
+            // The same token may be there by another plan of the same key: that is not this patch's effect.
+            (Some((at, op)), Some(text)) => {
+                let is_its = self.oracle.made_by.get(at) == Some(&Some(record.patch_id));
+                if is_its && text.contains(op.token.as_str()) {
+                    ReconcileOutcome::Present
+                } else {
+                    ReconcileOutcome::Absent
+                }
+            }
             _ => ReconcileOutcome::Unknown,
         };
         if self.fails(self.setup.profile.slow) {

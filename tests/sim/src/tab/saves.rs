@@ -6,6 +6,7 @@ use patchkeep_core::session::{Mark, OpenDocument, SaveAnswer, SaveOutcome, Statu
 use patchkeep_server::decide::Save;
 
 use super::{Draft, OpenText, Why};
+use crate::mutants::Mutant;
 use crate::world::{Event, Sim};
 
 impl Sim {
@@ -62,6 +63,19 @@ impl Sim {
         self.pump(id);
     }
 
+    /// An editor that keeps a draft with every change, before anybody could take a mark.
+    pub(crate) fn draft_at_once(&mut self, id: u64, doc: &DocId) {
+        if self.setup.homed == Homed::Server || !self.rng.chance(400) {
+            return;
+        }
+        let Some(context) = self.contexts.get(&id) else { return };
+        let base_seq = context.session.base_seq(doc).unwrap_or(0);
+        let is_fenced = self.disk.epoch(context.tab) > context.session.identity().epoch;
+        if let Some(open) = context.docs.get(doc).filter(|_| !is_fenced) {
+            self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text.clone(), base_seq });
+        }
+    }
+
     fn save(&mut self, id: u64, doc: &DocId) {
         let Some((mark, open)) = self.mark(id, doc) else { return };
         let Some(context) = self.contexts.get_mut(&id) else { return };
@@ -81,6 +95,12 @@ impl Sim {
             patch_ids: mark.patch_ids.clone(),
             in_doubt: mark.in_doubt.clone(),
         };
+        let mut save = save;
+        match self.mutant {
+            Some(Mutant::NamelessSave) => save.patch_ids.clear(),
+            Some(Mutant::NoDoubt) => save.in_doubt.clear(),
+            _ => {}
+        }
         self.note(|_| format!("  {id} saves {save:?}"));
         if self.fails(self.setup.profile.lose) {
             // Lost on its way, or so slow that the host gives it up and it arrives all the same.
@@ -90,7 +110,8 @@ impl Sim {
             }
         }
         self.server.saves_under_way.push_back((id, save.clone()));
-        self.later(Event::SaveArrives { context: id, save: save.into(), mark });
+        let slowly = if self.fails(100) { self.rng.range(1_000, 8_000) } else { self.delay() };
+        self.at(self.now + slowly, Event::SaveArrives { context: id, save: save.into(), mark });
     }
 
     /// The answer to a save, or the news that there is none.
@@ -196,16 +217,17 @@ impl Sim {
         carried: Vec<PatchId>,
     ) {
         let (now, random) = (self.now, self.rng.pair());
+        let (lies, untold) = (self.is(Mutant::HomedLie), self.is(Mutant::CarriedUntold));
         let Some(context) = self.contexts.get_mut(&id) else { return };
         context.fetching.remove(doc);
         let open = OpenDocument {
             doc: doc.clone(),
-            homed: self.setup.homed,
+            homed: if lies { Homed::Server } else { self.setup.homed },
             base_seq,
             reconciles: self.setup.reconciles,
             marks_in_document: self.setup.marks_in_document,
-            restored,
-            carried,
+            restored: restored && !lies,
+            carried: if untold { Vec::new() } else { carried },
         };
         let now = context.clocks(now);
         let is_open = context.docs.contains_key(doc);
