@@ -113,7 +113,10 @@ export class PatchkeepDocument {
     return this.#baseSeq;
   }
 
-  /** Takes a mark, now. Throws `handler_running` while a handler of this document has not settled. */
+  /**
+   * Takes a mark, now. Throws `handler_running` while a handler of this document has not settled, and `not_announced`
+   * while the server is just being told of this content.
+   */
   mark(): Mark {
     return this.#call((engine) => new Mark(this.id, this.#incarnation, engine.mark()));
   }
@@ -132,7 +135,8 @@ export class PatchkeepDocument {
   }
 
   /**
-   * Saves what `getText` returns. Waits while a handler runs, and for an earlier save of this document; `getText` is
+   * Saves what `getText` returns. Waits while a handler runs, until the server has been told of this
+   * content, and for an earlier save of this document; `getText` is
    * called in the task that takes the mark. Resolves to what became of it; rejects only where nothing was sent.
    */
   async save(getText: () => string): Promise<SaveOutcome> {
@@ -174,7 +178,7 @@ export class PatchkeepDocument {
           return { mark, text };
         }
       } catch (error) {
-        if (!(error instanceof PatchkeepError && error.code === "handler_running")) {
+        if (!(error instanceof PatchkeepError && WAITED_FOR.has(error.code))) {
           throw error;
         }
         await this.#owner.settled(this.id);
@@ -269,6 +273,9 @@ function checkSeq(seq: number | undefined, argument: string): number {
   }
   return seq;
 }
+
+/** What a save waits for, until the session says that it is over. */
+const WAITED_FOR: ReadonlySet<string> = new Set(["handler_running", "not_announced"]);
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 

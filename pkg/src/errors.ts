@@ -8,6 +8,7 @@ export type PatchkeepErrorCode =
   | "already_open"
   | "not_open"
   | "handler_running"
+  | "not_announced"
   | "fenced"
   | "closed"
   | "crashed"
@@ -67,12 +68,13 @@ class Refusal extends Error {
   }
 }
 
-const RETRYABLE: ReadonlySet<PatchkeepErrorCode> = new Set(["handler_running", "session_exists", "wasm_unavailable"]);
+const RETRYABLE: ReadonlySet<PatchkeepErrorCode> = new Set(["handler_running", "not_announced", "session_exists", "wasm_unavailable"]);
 
 const MESSAGES: Readonly<Record<PatchkeepErrorCode, string>> = {
   invalid_argument: "invalid argument",
   already_open: "the document is open already",
   not_open: "the document is not open, or this mark is of an earlier incarnation",
+  not_announced: "the server is just being told of this content; a save before that could not be told from an older one's",
   handler_running: "a patch handler of this document has not settled; its effect may or may not be in the text",
   fenced: "another context took over this tab; reload the document before editing or saving it",
   closed: "the session is closed",

@@ -17,6 +17,10 @@ pub enum CallError {
     /// A handler of this document is running: whether the text holds its effect cannot be said yet (W1).
     #[error("a patch handler of this document has not settled; its effect may or may not be in the text")]
     HandlerRunning,
+    /// The server has not said `opened` for this content yet, or the host has not said which patches it holds (J7):
+    /// a save now could not be fenced, nor name its patches truthfully (W1).
+    #[error("the server is just being told of this content; a save before that could not be told from an older one's")]
+    NotAnnounced,
     /// Another context took the tab id: this document instance is dead and must be reloaded before it is edited or saved (J4).
     #[error("another context took over this tab; reload the document before editing or saving it")]
     Fenced,
@@ -33,6 +37,7 @@ impl CallError {
             Self::AlreadyOpen => "already_open",
             Self::NotOpen => "not_open",
             Self::HandlerRunning => "handler_running",
+            Self::NotAnnounced => "not_announced",
             Self::Fenced => "fenced",
             Self::Closed => "closed",
         }

@@ -88,6 +88,7 @@ impl Session {
         document.fenced_at = Some(seq);
         let reconciles = document.reconciles;
         self.notify(Notice::Opened { doc: doc.clone(), incarnation, seq });
+        self.notify(Notice::Settled { doc: doc.clone() });
         if reconciles {
             self.ask_about_the_dead(doc, incarnation);
         }

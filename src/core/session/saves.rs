@@ -1,6 +1,6 @@
 //! Marks and saves (J6, W1–W3): which patches a snapshot holds, and what the server's answer makes of them.
 
-use super::document::{Call, CallKind, Owed};
+use super::document::{Call, CallKind, Owed, Work};
 use super::{Session, Status};
 use crate::error::CallError;
 use crate::ids::{DocId, Incarnation, PatchId};
@@ -90,11 +90,15 @@ impl Session {
     /// # Errors
     /// [`CallError::HandlerRunning`] while a handler of this incarnation runs, for `handler_timeout_ms` at most: a
     /// snapshot taken now may or may not hold its effect, so no save of it could name its patches truthfully (W1).
-    /// One that does not settle in time holds nobody up: it is in doubt from then on. [`CallError::NotOpen`] where this
+    /// One that does not settle in time holds nobody up: it is in doubt from then on. [`CallError::NotAnnounced`] until
+    /// the server has said `opened` and the hook has answered, while there is a connection. [`CallError::NotOpen`] where this
     /// incarnation is not the open one; [`CallError::Fenced`], [`CallError::Closed`].
     pub fn mark(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
         if self.open_effects(doc).any(|c| c.incarnation == incarnation && !c.overdue) {
             return Err(CallError::HandlerRunning);
+        }
+        if self.is_current(doc, incarnation) && self.is_being_announced(doc) {
+            return Err(CallError::NotAnnounced);
         }
         self.mark_before_effect(doc, incarnation)
     }
@@ -109,8 +113,10 @@ impl Session {
         // A handler of an earlier incarnation may yet reach into this text, or has; nobody waits for it.
         let is_doubtful = |c: &&Call| c.overdue || c.incarnation != incarnation;
         let mut in_doubt: Vec<_> = self.open_effects(doc).filter(is_doubtful).map(|c| c.patch_id).collect();
-        let unknown = self.journal.open_of(doc).into_iter().filter(|r| r.state == RecordState::Unknown);
-        in_doubt.extend(unknown.filter(|r| r.incarnation == incarnation).map(|r| r.patch_id));
+        // Open questions of dead incarnations too: nobody has said yet whether this content holds their effects.
+        let open = self.journal.open_of(doc).into_iter().filter(|r| r.is_open_question(incarnation));
+        let named: Vec<_> = open.map(|r| r.patch_id).filter(|id| !in_doubt.contains(id)).collect();
+        in_doubt.extend(named);
         Ok(Mark {
             doc: doc.clone(),
             incarnation,
@@ -118,6 +124,16 @@ impl Session {
             patch_ids: self.journal.unflushed_in(doc, incarnation),
             in_doubt,
         })
+    }
+
+    /// Whether the server's word about this content, or the hook's about what it holds, is on its way: a save waits for
+    /// both, for as long as there is a socket on which they may come.
+    fn is_being_announced(&self, doc: &DocId) -> bool {
+        let asks = |call: &&Call| matches!(call.kind, CallKind::Reconcile(_)) && call.doc == *doc && !call.overdue;
+        let waits =
+            |d: &super::Document| d.fenced_at.is_none() || d.lane.queue.iter().any(|w| matches!(w, Work::Reconcile(_)));
+        self.connection.socket().is_some()
+            && (self.documents.get(doc).is_some_and(waits) || self.calls.values().any(|c| asks(&c)))
     }
 
     /// The calls that may or may not have changed the document's text by now.

@@ -126,6 +126,10 @@ impl Session {
         for patch_id in dropped {
             self.forget_record(patch_id);
         }
+        // Whoever waits to take a mark has nothing to wait for on this connection any more.
+        for doc in self.documents.keys().cloned().collect::<Vec<_>>() {
+            self.notify(Notice::Settled { doc });
+        }
         for call in self.calls.values_mut() {
             if let CallKind::Reconcile(question) = &mut call.kind
                 && !matches!(question.owed, Owed::Throw)

@@ -3,7 +3,7 @@
 use patchkeep_core::error::CallError;
 use patchkeep_core::frame::Homed;
 use patchkeep_core::json::{self, Value};
-use patchkeep_core::session::{Mark, OpenDocument, SaveAnswer, SaveOutcome, Session};
+use patchkeep_core::session::{Event, Mark, OpenDocument, SaveAnswer, SaveOutcome, Session, SocketEvent};
 use patchkeep_rules::world::{HandlerMode, World};
 
 use crate::support::{deliver, doc, id, text, told, world};
@@ -83,6 +83,29 @@ fn w01_a_handler_of_an_earlier_incarnation_is_in_doubt_too() {
 }
 
 #[test]
+fn w01_a_mark_waits_for_what_the_hook_says_of_the_dead() {
+    use patchkeep_core::frame::ReportedState;
+    use patchkeep_rules::world::ReconcileMode;
+    let mut w = world(Homed::Elsewhere);
+    deliver(&mut w, 1, 1);
+    w.keep(&doc());
+    w.die();
+    w.load();
+    w.reconcile = ReconcileMode::Never;
+    w.stored.get_mut(&doc()).unwrap().text = id(1).to_string();
+    w.stored.get_mut(&doc()).unwrap().kept = None;
+    w.open_document(&doc(), Homed::Elsewhere, None, true);
+    let conn = w.wanted.take().unwrap();
+    w.happen(Event::Socket { conn, event: SocketEvent::Closed { code: 1006 } });
+    assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)], "without a connection nobody is asked: it may be in the text");
+    w.connect(false);
+    assert!(w.sent.iter().any(|f| f.encode().contains(ReportedState::Applying.as_str())));
+    assert_eq!(mark(&mut w), Err(CallError::NotAnnounced));
+    w.advance(30_000);
+    assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)], "a hook that never answers holds no save up");
+}
+
+#[test]
 fn w02_only_a_readable_answer_counts_as_committed() {
     let mut w = world(Homed::Server);
     deliver(&mut w, 1, 1);
@@ -119,6 +142,8 @@ fn w03_after_a_conflict_a_new_incarnation_carries_over_what_the_stored_text_lack
     };
     let merged = session(&mut w).replace_document(now, random, open).unwrap();
     assert_eq!(session(&mut w).mark(&doc(), m.incarnation), Err(CallError::NotOpen), "the old instance is dead");
+    assert_eq!(session(&mut w).mark(&doc(), merged), Err(CallError::NotAnnounced), "the server has yet to hear of it");
+    w.happen(Event::Timer);
     let next = session(&mut w).mark(&doc(), merged).unwrap();
     assert_eq!((next.base_seq, next.patch_ids), (7, vec![id(2)]));
     let carried = w.record(id(2)).unwrap();

@@ -39,7 +39,7 @@ const KILLED: [(Mutant, &str); 18] = [
     (Mutant::OlderNegative, "contexts"),
     (Mutant::AnyBase, "saves"),
     (Mutant::NamelessSave, "saves"),
-    (Mutant::CarriedUntold, "saves"),
+    (Mutant::CarriedUntold, "hosts"),
     (Mutant::DoneOnAck, "network"),
     (Mutant::ReplanUnknown, "everything"),
     (Mutant::AskClaims, "network"),
@@ -62,14 +62,13 @@ fn deliberate_bugs_are_seen() {
         // A seed that fails without the bug says nothing about it.
         let fails = |seed, mutant| Sim::run_mutant(seed, Some(profile), false, mutant).violation.is_some();
         let sees = |seed| fails(seed, Some(mutant)) && !fails(seed, None);
-        assert!((0..2 * SEEDS).any(sees), "{mutant:?} survives {} seeds of {profile}", 2 * SEEDS);
+        assert!((0..4 * SEEDS).any(sees), "{mutant:?} survives {} seeds of {profile}", 4 * SEEDS);
     }
 }
 
 /// Restored drafts with a hook: a save made before the hook has answered names nothing of what it asks about (W1), so
 /// that the conflict cannot say that the stored text holds it (W3), and the merge brings it in again.
 #[test]
-#[ignore = "open: marks do not speak of records that wait for the reconcile hook"]
 fn a_mark_waits_for_the_hook_or_says_that_it_is_in_doubt() {
     for (seed, profile) in [(10_392, None), (12_175, None), (20_932, Some("everything"))] {
         let report = Sim::run(seed, profile, false);
