@@ -58,7 +58,15 @@ impl Tab {
         let tab = Self::open("memory", script).await;
         tab.welcome().await;
         tab.run("host.doc = host.engine.openDocument('d', 1, false, false, false, false)").await;
+        tab.opened("host.doc", "d").await;
         tab
+    }
+
+    /// The server has heard of the document that `handle` holds.
+    pub async fn opened(&self, handle: &str, doc: &str) {
+        let incarnation = self.run(&("return ".to_owned() + handle + ".incarnation()")).await.as_string();
+        let incarnation = incarnation.and_then(|id| id.parse().ok()).expect("the document is open");
+        self.receive(&ServerFrame::Opened { doc: DocId::new(doc).expect("an id"), incarnation, seq: 1 }).await;
     }
 
     /// Opens a session; `script` changes `host` before.
