@@ -3,7 +3,7 @@
 use patchkeep_server::Point;
 
 use crate::tab::Tab;
-use crate::world::{Edit, PATIENCE, Reply, World};
+use crate::world::{Edit, PATIENCE, Reply, SLACK_MS, World};
 
 const LEASE_MS: u64 = 15_000;
 
@@ -25,7 +25,7 @@ async fn s02_a_paused_holder_whose_lease_is_over_rolls_back() {
     let world = World::new().await;
     let first = paused(&world, &Edit::append("k", "x")).await;
     assert_eq!(world.send(&Edit::append("k", "x").attempt(2)).await.code(), "idempotency_in_flight");
-    world.advance(LEASE_MS);
+    world.advance(LEASE_MS + SLACK_MS);
     let second = world.send(&Edit::append("k", "x").attempt(2)).await;
     assert_eq!((second.status, second.replayed()), (200, false));
     let late = goes_on(&world, first).await;
@@ -39,7 +39,7 @@ async fn s05_a_paused_holder_whose_lease_is_over_sends_nothing() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
     let first = paused(&world, &Edit::append("k", "x")).await;
-    world.advance(LEASE_MS);
+    world.advance(LEASE_MS + SLACK_MS);
     let second = world.sending(&Edit::append("k", "x").attempt(2));
     let patch = tab.socket.patch().await;
     let late = goes_on(&world, first).await;
@@ -54,7 +54,7 @@ async fn s05_a_paused_holder_whose_lease_is_over_sends_nothing() {
 async fn s02_a_paused_holder_whose_claim_nobody_took_goes_on() {
     let world = World::new().await;
     let first = paused(&world, &Edit::append("k", "x")).await;
-    world.advance(LEASE_MS);
+    world.advance(LEASE_MS + SLACK_MS);
     assert_eq!(goes_on(&world, first).await.status, 200);
     assert_eq!(world.text("d1").await, "a\nx");
 }

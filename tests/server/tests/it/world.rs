@@ -14,6 +14,9 @@ pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Far longer than [`PATIENCE`]: whoever waits is woken, or the test fails.
 pub const PATCH_TIMEOUT_MS: u64 = 600_000;
+/// Two clocks are read, the database's and the machine's, each in whole milliseconds: exactly at a deadline they may disagree
+/// about whether it has passed.
+pub const SLACK_MS: u64 = 1_000;
 
 pub const TOKEN: &str = "token-of-user";
 pub const OTHER_TOKEN: &str = "token-of-other";
