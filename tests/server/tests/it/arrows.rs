@@ -4,7 +4,7 @@ use patchkeep_core::frame::{ConfirmedAs, PatchFrame, Reason, ReportedState};
 use serde_json::json;
 
 use crate::tab::{Tab, incarnation, listed, open_doc};
-use crate::world::{Edit, PATCH_TIMEOUT_MS, SLACK_MS, TOKEN, World};
+use crate::world::{Edit, TOKEN, World};
 
 /// A key that is out with a tab.
 async fn delivered() -> (World, Tab, PatchFrame) {
@@ -76,7 +76,7 @@ async fn arrow_delivered_to_done() {
 #[tokio::test]
 async fn arrow_delivered_to_unknown_by_the_deadline() {
     let (world, ..) = delivered().await;
-    world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    world.pass_deadline().await;
     assert_eq!(world.send(&Edit::append("k", "x").ask()).await.code(), "patch_outcome_unknown");
 }
 
@@ -88,7 +88,7 @@ async fn arrow_delivered_to_unknown_by_the_tab() {
 #[tokio::test]
 async fn arrow_acked_to_lost_where_it_is_proven_absent() {
     let (world, tab, _) = acked().await;
-    world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    world.pass_deadline().await;
     let mut back = Tab::hello(&world, tab.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.quiet().await;
     assert_eq!((world.state("k").as_str(), world.row("k", "settled_by").as_deref()), ("lost", Some("fence")));
@@ -142,7 +142,7 @@ async fn arrow_unknown_is_settled_by_resume_after_the_tabs_death_and_a_server_re
         let Tab { who, socket, .. } = tab;
         socket.drop_dead();
         let world = world.reopen().await;
-        world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+        world.pass_deadline().await;
         assert_eq!(world.send(&Edit::append("k", "x").attempt(2)).await.code(), "patch_outcome_unknown");
         let open = listed(open_doc("d1", incarnation()), &patch, says);
         let mut back = Tab::hello(&world, who.reloaded(), open).await;

@@ -5,7 +5,7 @@ use patchkeep_core::ids::JournalId;
 use serde_json::json;
 
 use crate::tab::{Identity, Socket, Tab, elsewhere, incarnation, listed, open_doc};
-use crate::world::{Edit, PATCH_TIMEOUT_MS, Reply, SLACK_MS, World, fresh};
+use crate::world::{Edit, Reply, World, fresh};
 
 /// A key that is out with a tab, at home where it says; the tab's socket is gone.
 struct Out {
@@ -67,7 +67,7 @@ async fn r02_the_same_incarnation_is_asked_about_what_it_does_not_list() {
 #[tokio::test]
 async fn r02_not_seen_after_the_deadline_releases_the_key() {
     let out = delivered(Homed::Elsewhere).await;
-    out.world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    out.world.pass_deadline().await;
     let mut back = Tab::hello(&out.world, out.who.reloaded(), elsewhere("d1", incarnation())).await;
     let query = back.socket.query().await;
     back.socket.answer(query, ReportedState::NotSeen).await;
@@ -168,14 +168,14 @@ async fn r07_needs_no_journal() {
 #[tokio::test]
 async fn r07_after_the_deadline_it_is_released_or_lost() {
     let out = delivered(Homed::Server).await;
-    out.world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    out.world.pass_deadline().await;
     let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Refused).await;
     assert_eq!(out.world.state("k"), "refused");
     assert!(out.world.send(&Edit::append("k", "x")).await.released());
 
     let out = acked(Homed::Server).await;
-    out.world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    out.world.pass_deadline().await;
     let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.quiet().await;
     assert_eq!(out.world.state("k"), "lost");
@@ -241,7 +241,7 @@ async fn r07_the_doubt_outlives_a_late_acknowledgement() {
 #[tokio::test]
 async fn s10_contradiction_is_recorded_and_applies_nothing() {
     let out = delivered(Homed::Server).await;
-    out.world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    out.world.pass_deadline().await;
     let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Refused).await;
     back.socket.ack(&out.patch, true).await;

@@ -4,7 +4,7 @@ use patchkeep_core::frame::{ConfirmedAs, Homed, OpenDoc, PatchFrame, ReportedSta
 use serde_json::json;
 
 use crate::tab::{Identity, Tab, incarnation, listed, open_doc};
-use crate::world::{Edit, OTHER_TOKEN, PATCH_TIMEOUT_MS, Reply, SLACK_MS, TOKEN, World};
+use crate::world::{Edit, OTHER_TOKEN, Reply, TOKEN, World};
 
 /// A key nobody can tell the outcome of; its tab is there and said so.
 async fn unknown() -> (World, Tab, PatchFrame) {
@@ -159,7 +159,7 @@ async fn s10_silence_past_the_deadline_is_settled_as_well() {
     let mut tab = Tab::open(&world).await;
     let sending = world.sending(&Edit::append("k", "x"));
     tab.socket.patch().await;
-    world.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+    world.pass_deadline().await;
     assert_eq!(settle(&world, "applied").await.status, 200);
     sending.await.unwrap().unwrap();
     assert_eq!(world.get("/api/keys/k").await.body["settled"]["as"], json!("applied"));

@@ -145,6 +145,13 @@ impl World {
         self.place.ahead.fetch_add(ms, Ordering::SeqCst);
     }
 
+    /// Every deadline of a patch passes. A transaction that began before may still be open, and what joins its group
+    /// has its time: one that was answered afterwards has closed it.
+    pub async fn pass_deadline(&self) {
+        self.advance(PATCH_TIMEOUT_MS + SLACK_MS);
+        self.stored("d1").await;
+    }
+
     pub fn now(&self) -> u64 {
         (self.configured.clock)()
     }
