@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use patchkeep_core::ids::MAX_PRINCIPAL_BYTES;
+use patchkeep_core::outbox::{self, MAX_KEY_CHARS};
 
 /// The authenticated user in a workspace, written `workspace/user`. Keys, tabs and recipients belong to one (T6).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,9 +38,6 @@ impl fmt::Display for Principal {
     }
 }
 
-/// The longest op key, in characters.
-pub const MAX_KEY_CHARS: usize = 255;
-
 /// One write a caller sends: 1 to [`MAX_KEY_CHARS`] visible ASCII characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct OpKey(String);
@@ -53,8 +51,7 @@ impl OpKey {
     /// A key as it was stored: its text itself, in which quotes are characters like any other. Reading it as a header
     /// would unquote it a second time, into another key.
     pub fn from_stored(text: String) -> Option<Self> {
-        let fits = (1..=MAX_KEY_CHARS).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic());
-        fits.then_some(Self(text))
+        outbox::OpKey::new(&text).map(|_| Self(text))
     }
 
     /// Its text.
