@@ -1,6 +1,6 @@
 //! `doctor`: everything that is needed, what was found, and what would be installed. It changes nothing.
 
-use crate::tools::{Finding, bindgen, browser, nextest, node, postgres, rust, wasm_opt, wasm_target};
+use crate::tools::{Finding, bindgen, browser, engines, nextest, node, postgres, rust, wasm_opt, wasm_target};
 use crate::util::paths;
 
 /// Prints the table.
@@ -16,6 +16,7 @@ fn findings() -> Vec<Finding> {
     all.extend(node::findings());
     all.push(wasm_opt::finding());
     all.extend(browser::findings());
+    all.extend(engines::findings());
     all.push(postgres::finding());
     all.push(nextest::finding());
     all

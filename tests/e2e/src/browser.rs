@@ -1,22 +1,69 @@
-//! chromedriver, and one headless Chromium with a profile of its own that is gone afterwards.
+//! One browser of the running test's engine under its driver, with a profile of its own that is gone afterwards.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::net::Ipv4Addr;
+use std::path::Path;
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use thirtyfour::{Capabilities, WebDriver};
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
-use crate::wait::{PATIENCE, within};
+use crate::engine::Engine;
+use crate::processes;
+use crate::wait::{PATIENCE, until, within};
 
-/// A running browser. [`Browser::quit`] ends it; dropping it ends at least the driver.
+/// How a browser is started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    engine: Engine,
+    profile: Arc<TempDir>,
+    restores: bool,
+    is_private: bool,
+}
+
+impl Setup {
+    /// The engine of the running test, with a new profile.
+    ///
+    /// # Panics
+    /// Where no folder for the profile can be made.
+    pub fn new() -> Self {
+        let profile = tempfile::Builder::new().prefix("patchkeep-profile-").tempdir();
+        let profile = Arc::new(profile.expect("a folder for the profile"));
+        Self { engine: Engine::current(), profile, restores: false, is_private: false }
+    }
+
+    /// With the tabs of the profile's last life, as after a crash.
+    #[must_use]
+    pub fn restoring(&self) -> Self {
+        Self { restores: true, ..self.clone() }
+    }
+
+    /// In private mode.
+    #[must_use]
+    pub fn private(&self) -> Self {
+        Self { is_private: true, ..self.clone() }
+    }
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A running browser. [`Browser::quit`] ends it; dropping it ends at least its driver and screen.
 #[derive(Debug)]
 pub struct Browser {
     driver: WebDriver,
     process: Child,
-    _profile: TempDir,
+    /// A browser with nowhere to draw ends too.
+    _screen: Option<Child>,
+    _setup: Setup,
 }
 
 impl Browser {
@@ -24,23 +71,24 @@ impl Browser {
     ///
     /// # Panics
     /// Where either is missing or does not start.
-    pub async fn start() -> Self {
-        let profile =
-            tempfile::Builder::new().prefix("patchkeep-profile-").tempdir().expect("a folder for the profile");
-        let mut process = Command::new(chromedriver())
-            .arg("--port=0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .expect("chromedriver starts");
-        let port = within("chromedriver's port", port_of(&mut process)).await;
-        let capabilities = capabilities(profile.path());
-        let driver = within("a browser", WebDriver::new(format!("http://127.0.0.1:{port}"), capabilities))
-            .await
-            .expect("chromedriver starts Chromium");
-        driver.set_script_timeout(PATIENCE).await.expect("chromedriver takes a timeout");
-        Self { driver, process, _profile: profile }
+    pub async fn start(setup: &Setup) -> Self {
+        let programs = setup.engine.programs();
+        let programs = programs.unwrap_or_else(|| panic!("{} and its driver are here", setup.engine.name()));
+        let (screen, (process, url)) = match setup.engine {
+            Engine::Chromium => (None, announced(&programs[0], &["--port=0"], "started successfully on port ").await),
+            Engine::Firefox => {
+                let ports = ["--port", "0", "--websocket-port", "0"];
+                (None, announced(&programs[0], &ports, "Listening on 127.0.0.1:").await)
+            }
+            Engine::WebKit => {
+                let (screen, display) = screen(&programs[2]).await;
+                (Some(screen), webkit_driver(&programs[0], &display).await)
+            }
+        };
+        let capabilities = capabilities(setup, &programs[1]);
+        let driver = within("a browser", WebDriver::new(url, capabilities)).await.expect("the driver starts a browser");
+        driver.set_script_timeout(PATIENCE).await.expect("the driver takes a timeout");
+        Self { driver, process, _screen: screen, _setup: setup.clone() }
     }
 
     /// The session with the browser.
@@ -54,65 +102,133 @@ impl Browser {
         let _gone = self.driver.quit().await;
         let _ended = self.process.kill().await;
     }
+
+    /// Kills the browser, all its processes at once, as a power cut would; then its driver.
+    pub async fn kill(mut self) {
+        let driver = self.process.id().expect("the driver runs");
+        processes::kill_below(driver);
+        let _ended = self.process.kill().await;
+        // Its session is gone: nothing is asked of the driver when this is dropped.
+        let _ended = self.driver.leak();
+    }
 }
 
-/// Lines of chromedriver until the one that says where it listens. What it says later is read and dropped, so that
-/// it never waits for a full pipe.
-async fn port_of(process: &mut Child) -> u16 {
-    let output = process.stdout.take().expect("chromedriver's output is a pipe");
+/// Starts a driver that says where it listens.
+async fn announced(program: &Path, args: &[&str], before_port: &str) -> (Child, String) {
+    let mut process = command(program).args(args).stdout(Stdio::piped()).spawn().expect("the driver starts");
+    let output = process.stdout.take().expect("the driver's output is a pipe");
+    let port = within("the driver's port", said(output, before_port)).await;
+    (process, format!("http://127.0.0.1:{port}"))
+}
+
+/// A screen in memory, and its name.
+async fn screen(program: &Path) -> (Child, String) {
+    let args = ["-displayfd", "1", "-screen", "0", "1280x960x24", "-nolisten", "tcp"];
+    let mut process = command(program).args(args).stdout(Stdio::piped()).spawn().expect("a screen starts");
+    let output = process.stdout.take().expect("its output is a pipe");
+    let number = within("a screen", said(output, "")).await;
+    (process, format!(":{number}"))
+}
+
+/// Starts WebKit's driver, which does not say where it listens: on an address that is this process's own, so that no
+/// other test can have its port.
+async fn webkit_driver(program: &Path, display: &str) -> (Child, String) {
+    static STARTED: AtomicU8 = AtomicU8::new(0);
+    let [_, high, middle, low] = std::process::id().to_be_bytes();
+    let address = Ipv4Addr::new(127, high.max(1), middle, low);
+    let port = 4444 + u16::from(STARTED.fetch_add(1, Ordering::Relaxed));
+    let process = command(program)
+        .arg(format!("--host={address}"))
+        .arg(format!("--port={port}"))
+        .env("DISPLAY", display)
+        .env("WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS", "1")
+        .env("LIBGL_ALWAYS_SOFTWARE", "1")
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the driver starts");
+    until("the driver to listen", async || TcpStream::connect((address, port)).await.ok()).await;
+    (process, format!("http://{address}:{port}"))
+}
+
+fn command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    command
+}
+
+/// Lines until the one that holds `before`; what follows there is a number. What is said later is read and dropped, so
+/// that a program never waits for a full pipe.
+async fn said(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> u16 {
     let mut lines = BufReader::new(output).lines();
     loop {
-        let line = lines.next_line().await.expect("chromedriver's output is text").expect("chromedriver says its port");
-        if let Some((_, port)) = line.rsplit_once("started successfully on port ") {
-            let port = port.trim_end_matches('.').parse().expect("a port is a number");
+        let line = lines.next_line().await.expect("programs print text").expect("it says its number");
+        if let Some(at) = line.find(before) {
+            let digits: String = line[at + before.len()..].chars().take_while(char::is_ascii_digit).collect();
+            let number = digits.parse().expect("it is a number");
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return port;
+            return number;
         }
     }
 }
 
-fn capabilities(profile: &Path) -> Capabilities {
-    let mut args: Vec<String> = ARGS.iter().map(|&arg| arg.into()).collect();
-    args.push(format!("--user-data-dir={}", profile.display()));
-    let mut options = serde_json::json!({ "args": args });
-    if let Some(browser) = chromium() {
-        options["binary"] = browser.display().to_string().into();
-    }
+fn capabilities(setup: &Setup, browser: &Path) -> Capabilities {
+    let all = match setup.engine {
+        Engine::Chromium => chromium(setup, browser),
+        Engine::Firefox => firefox(setup, browser),
+        Engine::WebKit => webkit(setup, browser),
+    };
     let mut capabilities = Capabilities::new();
-    for (name, value) in [
-        ("browserName", "chrome".into()),
-        ("goog:chromeOptions", options),
-        ("goog:loggingPrefs", serde_json::json!({ "browser": "ALL" })),
-    ] {
-        capabilities.set(name, value).expect("JSON is JSON");
+    for (name, value) in all.as_object().into_iter().flatten() {
+        capabilities.set(name.clone(), value.clone()).expect("JSON is JSON");
     }
     capabilities
 }
 
-/// The environment variable first, as everywhere in this project, then `PATH`.
-fn chromedriver() -> PathBuf {
-    named("CHROMEDRIVER", &["chromedriver"])
-        .expect("chromedriver is in CHROMEDRIVER or in PATH (Debian: chromium-driver)")
+fn chromium(setup: &Setup, browser: &Path) -> Value {
+    let mut args: Vec<String> = CHROMIUM_ARGS.iter().map(|&arg| arg.into()).collect();
+    args.push(format!("--user-data-dir={}", setup.profile.path().display()));
+    args.extend(setup.restores.then(|| "--restore-last-session".into()));
+    args.extend(setup.is_private.then(|| "--incognito".into()));
+    json!({
+        "browserName": "chrome",
+        "goog:chromeOptions": { "args": args, "binary": browser.display().to_string() },
+        "goog:loggingPrefs": { "browser": "ALL" },
+    })
 }
 
-/// The same; where there is none, chromedriver may still find one.
-fn chromium() -> Option<PathBuf> {
-    named("PATCHKEEP_CHROMIUM", &["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"])
-}
-
-fn named(variable: &str, names: &[&str]) -> Option<PathBuf> {
-    if let Some(path) = env::var_os(variable).filter(|path| !path.is_empty()) {
-        return Some(path.into());
+fn firefox(setup: &Setup, browser: &Path) -> Value {
+    let mut args = vec!["-headless".into(), "-profile".into(), setup.profile.path().display().to_string()];
+    args.extend(setup.is_private.then(|| "-private".into()));
+    let mut prefs = json!({
+        "app.normandy.enabled": false,
+        "browser.sessionstore.interval": 100,
+        "network.captive-portal-service.enabled": false,
+        "network.connectivity-service.enabled": false,
+    });
+    if setup.is_private {
+        prefs["browser.privatebrowsing.autostart"] = true.into();
     }
-    let path = env::var_os("PATH")?;
-    names
-        .iter()
-        .flat_map(|name| env::split_paths(&path).map(move |dir| dir.join(name)))
-        .find(|candidate| candidate.is_file())
+    if setup.restores {
+        for (name, value) in [
+            ("browser.sessionstore.resume_from_crash", json!(true)),
+            ("browser.sessionstore.max_resumed_crashes", json!(9)),
+            ("browser.startup.page", json!(3)),
+        ] {
+            prefs[name] = value;
+        }
+    }
+    let options = json!({ "args": args, "binary": browser.display().to_string(), "prefs": prefs });
+    json!({ "browserName": "firefox", "moz:firefoxOptions": options })
+}
+
+fn webkit(setup: &Setup, browser: &Path) -> Value {
+    let mut args = ["--automation", "--javascript-can-open-windows-automatically=true"].map(String::from).to_vec();
+    args.extend(setup.is_private.then(|| "--private".into()));
+    json!({ "webkitgtk:browserOptions": { "binary": browser.display().to_string(), "args": args } })
 }
 
 /// Headless, also as root in a container, and without a word to the outside.
-const ARGS: &[&str] = &[
+const CHROMIUM_ARGS: &[&str] = &[
     "--headless",
     "--no-sandbox",
     "--disable-gpu",

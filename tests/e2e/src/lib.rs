@@ -1,8 +1,11 @@
-//! End to end: a real headless Chromium loads the package as it is published and talks to a server in this process.
+//! End to end: a real browser loads the package as it is published and talks to a server in this process. Chromium runs
+//! everything; Firefox and WebKitGTK run what may differ from engine to engine.
 //!
 //! | module | concept |
 //! | --- | --- |
-//! | [`browser`] | chromedriver and one Chromium with a profile of its own |
+//! | [`engine`] | the three engines, and the cell of the matrix that a case leaves for each |
+//! | [`browser`] | a driver and one browser with a profile of its own |
+//! | [`processes`] | what runs below a process, and how it is killed |
 //! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
 //! | [`mod@reference`] | the reference server in this process, and a caller that writes to it |
 //! | [`raw`] | a WebSocket server that does what a test says, frame by frame, also what no sane server does |
@@ -14,8 +17,10 @@
 
 pub mod browser;
 pub mod demo_page;
+pub mod engine;
 pub mod frames;
 pub mod page;
+pub mod processes;
 pub mod raw;
 pub mod reference;
 pub mod site;

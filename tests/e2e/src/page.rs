@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use thirtyfour::WebDriver;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, Setup};
 use crate::raw::RawServer;
 use crate::site::Site;
 use crate::wait::{until, within};
@@ -16,7 +16,7 @@ use crate::wait::{until, within};
 /// # Panics
 /// Where the test does, or where the page was left with an unhandled rejection or error.
 pub async fn with_browser<T>(test: impl AsyncFnOnce(WebDriver) -> T) -> T {
-    let browser = Browser::start().await;
+    let browser = Browser::start(&Setup::new()).await;
     let driver = browser.driver();
     let outcome = AssertUnwindSafe(test(driver)).catch_unwind().await;
     browser.quit().await;

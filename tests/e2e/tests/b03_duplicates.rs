@@ -4,7 +4,12 @@ use patchkeep_e2e::frames::{Patch, patch_id};
 use patchkeep_e2e::page::with_raw_server;
 use serde_json::json;
 
-#[tokio::test]
+patchkeep_e2e::on_each_engine!(
+    b03a_an_applied_patch_is_acknowledged_with_each_delivery,
+    b03b_a_handler_that_outlives_its_socket_answers_once_on_the_next,
+    b03c_a_refusal_is_given_again_without_asking_the_handler,
+);
+
 async fn b03a_an_applied_patch_is_acknowledged_with_each_delivery() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
@@ -34,7 +39,6 @@ async fn b03a_an_applied_patch_is_acknowledged_with_each_delivery() {
     .await;
 }
 
-#[tokio::test]
 async fn b03b_a_handler_that_outlives_its_socket_answers_once_on_the_next() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
@@ -59,7 +63,6 @@ async fn b03b_a_handler_that_outlives_its_socket_answers_once_on_the_next() {
     .await;
 }
 
-#[tokio::test]
 async fn b03c_a_refusal_is_given_again_without_asking_the_handler() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;

@@ -4,6 +4,11 @@ use patchkeep_e2e::frames::Patch;
 use patchkeep_e2e::page::with_raw_server;
 use serde_json::json;
 
+patchkeep_e2e::on_each_engine!(
+    j04_an_overtaken_session_is_fenced_before_any_handler_is_called,
+    t01_two_windows_never_share_a_tab_id_and_a_reload_keeps_it,
+);
+
 /// What another context that takes the tab id does to the journal.
 const TAKE_THE_TAB: &str = "
     const database = await new Promise((done, failed) => {
@@ -18,7 +23,6 @@ const TAKE_THE_TAB: &str = "
     });
     database.close();";
 
-#[tokio::test]
 async fn j04_an_overtaken_session_is_fenced_before_any_handler_is_called() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
@@ -39,7 +43,6 @@ async fn j04_an_overtaken_session_is_fenced_before_any_handler_is_called() {
     .await;
 }
 
-#[tokio::test]
 async fn t01_two_windows_never_share_a_tab_id_and_a_reload_keeps_it() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;

@@ -4,6 +4,14 @@ use patchkeep_e2e::page::TestPage;
 use patchkeep_e2e::reference::{colour_to_color, with_reference};
 use serde_json::{Value, json};
 
+patchkeep_e2e::on_each_engine!(
+    w03_a_save_whose_answer_was_lost_is_found_again_with_its_patches,
+    w03_a_save_that_the_browser_repeats_by_itself_is_stored_once,
+    w01_a_save_on_an_old_version_conflicts_and_a_merge_carries_the_patch_over,
+    w01_a_save_of_an_earlier_incarnation_is_fenced_and_writes_nothing,
+    w01_a_save_of_an_earlier_epoch_is_fenced_and_writes_nothing,
+);
+
 const DOC: &str = "notes/welcome";
 const BEFORE: &str = "The colour of the text.\n";
 const AFTER: &str = "The color of the text.\n";
@@ -20,7 +28,6 @@ async fn own_save(page: &TestPage) -> Value {
     page.run(names, json!(DOC)).await
 }
 
-#[tokio::test]
 async fn w03_a_save_whose_answer_was_lost_is_found_again_with_its_patches() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -47,7 +54,6 @@ async fn w03_a_save_whose_answer_was_lost_is_found_again_with_its_patches() {
     .await;
 }
 
-#[tokio::test]
 async fn w03_a_save_that_the_browser_repeats_by_itself_is_stored_once() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -64,7 +70,6 @@ async fn w03_a_save_that_the_browser_repeats_by_itself_is_stored_once() {
     .await;
 }
 
-#[tokio::test]
 async fn w01_a_save_on_an_old_version_conflicts_and_a_merge_carries_the_patch_over() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -92,7 +97,6 @@ async fn w01_a_save_on_an_old_version_conflicts_and_a_merge_carries_the_patch_ov
     .await;
 }
 
-#[tokio::test]
 async fn w01_a_save_of_an_earlier_incarnation_is_fenced_and_writes_nothing() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -108,7 +112,6 @@ async fn w01_a_save_of_an_earlier_incarnation_is_fenced_and_writes_nothing() {
     .await;
 }
 
-#[tokio::test]
 async fn w01_a_save_of_an_earlier_epoch_is_fenced_and_writes_nothing() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;

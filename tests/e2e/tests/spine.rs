@@ -4,6 +4,16 @@ use patchkeep_e2e::page::TestPage;
 use patchkeep_e2e::reference::{Reference, colour_to_color, with_reference};
 use serde_json::json;
 
+patchkeep_e2e::on_each_engine!(
+    p02_applied_is_told_before_the_save_and_done_after_it,
+    s07_a_lost_acknowledgement_is_given_again_by_the_same_recipient,
+    s03_a_lost_answer_is_given_again,
+    s07_with_the_tab_closed_the_outcome_is_unknown_and_nothing_is_planned_anew,
+    r07_reloaded_between_apply_and_save_the_next_try_applies_it_once,
+    j07_reloaded_where_the_content_has_another_home_the_outcome_is_unknown,
+    s07_two_documents_of_one_tab_are_served_at_once,
+);
+
 const DOC: &str = "notes/welcome";
 const BEFORE: &str = "The colour of the text.\n";
 const AFTER: &str = "The color of the text.\n";
@@ -12,7 +22,6 @@ async fn save(page: &TestPage) -> serde_json::Value {
     page.run("return await pk.save(args)", json!(DOC)).await
 }
 
-#[tokio::test]
 async fn p02_applied_is_told_before_the_save_and_done_after_it() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -32,7 +41,6 @@ async fn p02_applied_is_told_before_the_save_and_done_after_it() {
     .await;
 }
 
-#[tokio::test]
 async fn s07_a_lost_acknowledgement_is_given_again_by_the_same_recipient() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -50,7 +58,6 @@ async fn s07_a_lost_acknowledgement_is_given_again_by_the_same_recipient() {
     .await;
 }
 
-#[tokio::test]
 async fn s03_a_lost_answer_is_given_again() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -63,7 +70,6 @@ async fn s03_a_lost_answer_is_given_again() {
     .await;
 }
 
-#[tokio::test]
 async fn s07_with_the_tab_closed_the_outcome_is_unknown_and_nothing_is_planned_anew() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -78,7 +84,6 @@ async fn s07_with_the_tab_closed_the_outcome_is_unknown_and_nothing_is_planned_a
     .await;
 }
 
-#[tokio::test]
 async fn r07_reloaded_between_apply_and_save_the_next_try_applies_it_once() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;
@@ -102,7 +107,6 @@ async fn r07_reloaded_between_apply_and_save_the_next_try_applies_it_once() {
     .await;
 }
 
-#[tokio::test]
 async fn j07_reloaded_where_the_content_has_another_home_the_outcome_is_unknown() {
     with_reference(&[(DOC, BEFORE)], async |page, reference| {
         reference.open(page, DOC, "elsewhere").await;
@@ -116,7 +120,6 @@ async fn j07_reloaded_where_the_content_has_another_home_the_outcome_is_unknown(
     .await;
 }
 
-#[tokio::test]
 async fn s07_two_documents_of_one_tab_are_served_at_once() {
     with_reference(&[(DOC, BEFORE), ("notes/second", BEFORE)], async |page, reference| {
         reference.open(page, DOC, "server").await;

@@ -3,6 +3,7 @@
 //! A part that fails does not stop the next: one run shows all there is to mend. The run fails if anything failed, if
 //! a runner ended badly, or if nothing ran.
 
+mod matrix;
 mod summary;
 mod vectors;
 
@@ -10,9 +11,10 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 
 use crate::build;
-use crate::tools::{bindgen, browser, nextest, node, postgres, wasm_target};
+use crate::tools::{bindgen, browser, engines, nextest, node, postgres, wasm_target};
 use crate::util::paths::at;
 use crate::util::sh::{Cmd, cargo, say};
+use matrix::Cells;
 use summary::Summary;
 
 /// What can be tested by itself.
@@ -24,7 +26,7 @@ pub enum Part {
     Browser,
     /// The TypeScript of the npm package
     Pkg,
-    /// Page, package, server and agent together in headless Chromium
+    /// Page, package, server and agent together, in headless Chromium and, where engines differ, two more
     E2e,
 }
 
@@ -100,10 +102,13 @@ fn package(summary: &mut Summary) -> Result<()> {
 }
 
 fn end_to_end(summary: &mut Summary) -> Result<()> {
-    let browser = browser::ensure()?;
+    let (browser, engines) = (browser::ensure()?, engines::ensure()?);
     build::all()?;
-    let suite = nextest::run().args(["--package", "patchkeep-e2e"]);
-    watch("end-to-end tests", browser.tell(suite), summary)
+    let cells = Cells::fresh()?;
+    let suite = cells.tell(engines.tell(browser.tell(nextest::run().args(["--package", "patchkeep-e2e"]))));
+    let ended = watch("end-to-end tests", suite, summary);
+    println!("\n{}", cells.table()?);
+    ended
 }
 
 /// Runs a suite in full view and counts what it says.

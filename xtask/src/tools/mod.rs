@@ -4,6 +4,7 @@ pub mod apt;
 pub mod bindgen;
 pub mod browser;
 pub mod debian_std;
+pub mod engines;
 pub mod nextest;
 pub mod node;
 pub mod postgres;
