@@ -8,6 +8,7 @@ import { type SessionEventMap, TypedEventTarget } from "./events.js";
 import { type Answer, runHandler, runReconcile } from "./handlers.js";
 import { crashed, loadEngine, whenCrashed } from "./init.js";
 import { checkSessionOptions } from "./options.js";
+import { sharing } from "./sharing.js";
 import type {
   ConnectionState,
   ContextId,
@@ -36,7 +37,7 @@ export async function openSession(options: SessionOptions): Promise<Session> {
   const checked = checkSessionOptions(options);
   const { signal } = checked;
   signal?.throwIfAborted();
-  const opening = loadEngine().then((engine) => Session.open(engine, checked));
+  const opening = loadEngine().then((engine) => Session.open(sharing(engine), checked));
   if (signal === undefined) {
     return opening;
   }

@@ -24,24 +24,12 @@ const options = (principal, signal) => ({
   signal,
 });
 
-/** Opens as soon as the session that nobody wanted any more is closed. */
-async function whenFree(open) {
-  for (;;) {
-    try {
-      return await open();
-    } catch (error) {
-      assert.equal(error.code, "session_exists");
-      await new Promise(setImmediate);
-    }
-  }
-}
-
 test("aborting while it opens rejects with the reason, and leaves no session behind", async () => {
   const controller = new AbortController();
   const opening = openSession(options("a/b", controller.signal));
   controller.abort(new Error("mine"));
   await assert.rejects(opening, /mine/);
-  const next = await whenFree(() => openSession(options("a/b")));
+  const next = await openSession(options("a/b"));
   await next.close();
 });
 
@@ -52,15 +40,4 @@ test("aborting later closes the session", async () => {
   controller.abort();
   await session.close();
   assert.equal(session.status, "closed");
-});
-
-test("a second session of a principal is told, and may open once the first is closed", async () => {
-  const first = await openSession(options("a/d"));
-  await assert.rejects(openSession(options("a/d")), (error) => error.code === "session_exists" && error.retryable);
-  const other = await openSession(options("a/e"));
-  await first.close();
-  const second = await openSession(options("a/d"));
-  assert.equal(second.tabId, first.tabId);
-  assert.equal(second.epoch, first.epoch + 1);
-  await Promise.all([second.close(), other.close()]);
 });

@@ -27,8 +27,8 @@ export class Place {
     this.contextId = contextId;
     this.tabs = tabs;
     const parked = tabs.get(principal);
-    /** Whether another session has it. */
-    this.isTaken = parked?.inUse === true;
+    /** Whether another session has it; one that has lost it holds nobody up. */
+    this.isTaken = parked?.inUse === true && !parked.lost;
     /** @type {Entry} */
     this.entry = parked === undefined || parked.lost ? { inUse: true } : parked;
     if (!this.isTaken) {
@@ -136,7 +136,9 @@ export class Place {
     this.entry.inUse = false;
     if (this.entry.lost || this.entry.tabId === undefined) {
       this.entry.release?.();
-      this.tabs.delete(this.principal);
+      if (this.tabs.get(this.principal) === this.entry) {
+        this.tabs.delete(this.principal);
+      }
     }
   }
 

@@ -145,6 +145,18 @@ async fn t03_a_forgotten_identity_is_not_resumed() {
 }
 
 #[wasm_bindgen_test]
+async fn j04_a_session_that_lost_its_id_does_not_hold_up_the_next() {
+    let principal = fresh_name();
+    let (fenced, first) = opens(&principal).await;
+    fenced.forget();
+    let (_place, second) = opens(&principal).await;
+    assert_ne!(second.tab_id, first.tab_id);
+    fenced.leave();
+    assert_eq!(Place::take(&principal).err(), Some(SessionExists), "the fenced one took nothing along");
+    assert_eq!(stored(&principal), Some(second.tab_id));
+}
+
+#[wasm_bindgen_test]
 async fn b07_without_web_locks_a_stored_id_is_not_believed() {
     let principal = fresh_name();
     let (_place, first) = opens(&principal).await;
