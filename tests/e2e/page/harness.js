@@ -62,6 +62,9 @@ class TestDocument {
   }
 }
 
+/** For tests that open more than one session. */
+globalThis.openSessionHere = openSession;
+
 globalThis.pk = {
   session: undefined,
   docs: new Map(),

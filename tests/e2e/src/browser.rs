@@ -191,7 +191,12 @@ fn chromium(setup: &Setup, browser: &Path) -> Value {
     args.extend(setup.is_private.then(|| "--incognito".into()));
     json!({
         "browserName": "chrome",
-        "goog:chromeOptions": { "args": args, "binary": browser.display().to_string() },
+        "goog:chromeOptions": {
+            "args": args,
+            "binary": browser.display().to_string(),
+            // chromedriver turns the cache of pages off, and a crashed tab's restoring; people have both.
+            "excludeSwitches": ["disable-back-forward-cache"],
+        },
         "goog:loggingPrefs": { "browser": "ALL" },
     })
 }

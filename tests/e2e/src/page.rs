@@ -131,6 +131,13 @@ impl TestPage {
         Self::load_url(driver, format!("{}/?clock=fake", site.origin())).await
     }
 
+    /// The test page that the driver shows already.
+    pub async fn shown(driver: WebDriver, site: &Site) -> Self {
+        let shown = Self { page: Page::new(driver), url: format!("{}/", site.origin()) };
+        shown.page.until("globalThis.pk !== undefined").await;
+        shown
+    }
+
     async fn load_url(driver: WebDriver, url: String) -> Self {
         let loaded = Self { page: Page::new(driver), url };
         loaded.load_again().await;

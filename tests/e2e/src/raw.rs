@@ -1,6 +1,6 @@
 //! A WebSocket server that is moved by hand: each connection, each frame, each end of one.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -26,7 +26,12 @@ pub struct RawServer {
 impl RawServer {
     /// Listens on a free port.
     pub async fn start() -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+        Self::start_at(Ipv4Addr::LOCALHOST.into()).await
+    }
+
+    /// The same at this address.
+    pub async fn start_at(address: IpAddr) -> Self {
+        let listener = TcpListener::bind((address, 0)).await.expect("a free port");
         let address = listener.local_addr().expect("a bound listener has an address");
         let (sender, incoming) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
@@ -41,7 +46,7 @@ impl RawServer {
         Self { address, incoming, task }
     }
 
-    /// Where sockets go: `ws://127.0.0.1:PORT/`.
+    /// Where sockets go.
     pub fn url(&self) -> String {
         format!("ws://{}/", self.address)
     }
@@ -132,6 +137,11 @@ impl Hello {
     /// The tab.
     pub fn tab_id(&self) -> &str {
         self.0["tab_id"].as_str().expect("hello names its tab")
+    }
+
+    /// How often the tab's id has been taken.
+    pub fn epoch(&self) -> u64 {
+        self.0["epoch"].as_u64().expect("hello names its epoch")
     }
 
     /// The open document's entry.

@@ -7,6 +7,7 @@ mod b16_refused_for_good;
 mod b17_frame_limit;
 mod demo_page;
 mod hostile_frames;
+mod identity;
 mod j02_deadline;
 mod j03_cuts;
 mod j04_fence;
