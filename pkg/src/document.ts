@@ -2,6 +2,7 @@
 
 import type { EngineDocument, EngineMark, EngineSession } from "./engine.js";
 import { invalid, PatchkeepError } from "./errors.js";
+import { putKept } from "./co-commit.js";
 import { isWellFormed } from "./text.js";
 import type {
   Incarnation,
@@ -93,6 +94,7 @@ export class PatchkeepDocument {
         options.restored ?? false,
         options.reconcile !== undefined,
         options.marksInDocument ?? false,
+        (options.carried ?? []).join(" "),
       ),
     );
     this.#incarnation = this.#begin();
@@ -127,8 +129,26 @@ export class PatchkeepDocument {
     this.#call((engine) => engine.kept(own));
   }
 
+  /**
+   * Writes what the mark names into the host's own transaction, which also writes the content it was taken with: both
+   * are there after a crash, or neither (J6). The request is issued before this returns, so call it where the
+   * transaction is active; its store `patchkeep` is made by `upgrade` and must be in the transaction's scope. Once the
+   * transaction is complete the patches are `kept`. After a reload `keptIn` reads them, for `carried`.
+   */
+  putIn(transaction: IDBTransaction, mark: Mark): void {
+    Mark.engine(mark, this.id);
+    putKept(transaction, mark);
+    transaction.addEventListener("complete", () => {
+      try {
+        this.kept(mark);
+      } catch {
+        // The session has ended: the store says what it holds.
+      }
+    });
+  }
+
   /** The server has confirmed, as version `seq`, a save that the host made by itself of a snapshot taken with the mark. */
-  persisted(mark: Mark, { seq }: { readonly seq: number }): void {
+  flushed(mark: Mark, { seq }: { readonly seq: number }): void {
     const own = Mark.engine(mark, this.id);
     const checked = checkSeq(seq, "seq");
     this.#call((engine) => engine.flushed(own, checked));
@@ -192,10 +212,7 @@ export class PatchkeepDocument {
    */
   replaceContent(options: ReplaceContentOptions): Incarnation {
     const baseSeq = checkSeq(options?.baseSeq, "baseSeq");
-    const carried = options.carried ?? [];
-    if (!Array.isArray(carried) || !carried.every((id) => typeof id === "string" && UUID.test(id))) {
-      throw invalid("carried");
-    }
+    const carried = checkCarried(options.carried);
     this.#homed = checkHomed(options.homed) ?? this.#homed;
     this.#call((engine) =>
       engine.replaceContent(
@@ -255,9 +272,17 @@ export function checkOpenOptions(options: OpenDocumentOptions): OpenDocumentOpti
       throw invalid(name);
     }
   }
+  checkCarried(options.carried);
   checkHomed(options.homed);
   checkSeq(options.baseSeq, "baseSeq");
   return options;
+}
+
+function checkCarried(carried: readonly PatchId[] = []): readonly PatchId[] {
+  if (!Array.isArray(carried) || !carried.every((id) => typeof id === "string" && UUID.test(id))) {
+    throw invalid("carried");
+  }
+  return carried;
 }
 
 function checkHomed(homed: "server" | "elsewhere" | undefined): "server" | "elsewhere" | undefined {

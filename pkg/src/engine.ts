@@ -17,6 +17,8 @@ export interface EngineSession {
     restored: boolean,
     reconciles: boolean,
     marksInDocument: boolean,
+    /** Patches that the content is known to hold, joined by spaces. */
+    carried: string,
   ): EngineDocument;
   /** What a handler did; the text is the result, or the refusal's reason, or what was thrown. */
   handlerAnswered(call: number, answer: HandlerAnswer, text?: string, detail?: string): void;

@@ -13,6 +13,8 @@ export type PatchkeepErrorCode =
   | "closed"
   | "crashed"
   | "session_exists"
+  | "transaction_over"
+  | "store_missing"
   | "wasm_unavailable"
   | "wasm_unsupported"
   | "internal";
@@ -79,6 +81,8 @@ const MESSAGES: Readonly<Record<PatchkeepErrorCode, string>> = {
   fenced: "another context took over this tab; reload the document before editing or saving it",
   closed: "the session is closed",
   crashed: "the engine crashed; reload the page",
+  transaction_over: "the transaction takes no more requests: nothing but its own requests may be awaited before putIn",
+  store_missing: "the transaction does not cover the store `patchkeep` for writing, or upgrade(db) never made it",
   session_exists: "this page has an open session of that principal already",
   wasm_unavailable: "the WebAssembly module could not be loaded",
   wasm_unsupported: "this browser cannot run the WebAssembly module",

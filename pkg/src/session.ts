@@ -27,7 +27,7 @@ import type {
   TabId,
 } from "./types.js";
 import { isWellFormed } from "./text.js";
-import { type Notice, readError, readInfo, readNotice, readRecord, readRecords, type SessionInfo } from "./wire.js";
+import { isLeftBehind, type Notice, readError, readInfo, readNotice, readRecord, readRecords, type SessionInfo } from "./wire.js";
 
 /**
  * Opens a session: takes this tab's identity, loads its journal and connects. Missing or broken storage is no reason
@@ -282,7 +282,7 @@ export class Session extends TypedEventTarget<SessionEventMap> {
     for (const record of this.#records.values()) {
       const current = record.incarnation === incarnation;
       if (record.doc === doc && record.current !== current) {
-        this.#records.set(record.patchId, { ...record, current });
+        this.#records.set(record.patchId, { ...record, current, leftBehind: isLeftBehind({ ...record, current }) });
       }
     }
     this.#changed();

@@ -76,6 +76,11 @@ export interface RecordView {
   readonly incarnation: Incarnation;
   /** Whether that content is the open one. */
   readonly current: boolean;
+  /**
+   * It was applied to content that is gone, and neither a confirmed save nor a local store is known to hold it: unless
+   * the host finds it in the new content, it died unsaved with the old.
+   */
+  readonly leftBehind: boolean;
   /** The newest hand-out of it, or question about it. */
   readonly delivery: number;
   /** How often this context has acknowledged it again without applying it again. */
@@ -139,6 +144,8 @@ export interface OpenDocumentOptions {
   readonly baseSeq: number;
   /** The content came back from the local store that `kept` speaks of. */
   readonly restored?: boolean;
+  /** Patches that the content holds though the stored version does not: what `keptIn` read beside it. */
+  readonly carried?: readonly PatchId[];
   /** Patch ids live inside the document itself, so that reconcile may say `absent` without other proof. */
   readonly marksInDocument?: boolean;
 }

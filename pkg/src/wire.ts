@@ -153,8 +153,14 @@ function readConnection(raw: WireConnection): ConnectionState {
   }
 }
 
+/** Whether an effect went with the content it was made in, as far as anybody has said (J6). */
+export function isLeftBehind(record: Pick<RecordView, "state" | "current" | "kept" | "flushed">): boolean {
+  return record.state === "applied" && !record.current && !record.kept && !record.flushed;
+}
+
 function recordView(raw: WireRecord): RecordView {
   return {
+    leftBehind: isLeftBehind(raw),
     patchId: raw.patch_id,
     doc: raw.doc,
     state: raw.state,

@@ -8,11 +8,11 @@ const options = { apply: () => undefined, baseSeq: 1 };
 
 test("options cross in their order", async () => {
   const { session, engine } = await openFake();
-  await session.openDocument("d", { ...options, homed: "server", restored: true, reconcile: () => "unknown", marksInDocument: true });
+  await session.openDocument("d", { ...options, homed: "server", restored: true, reconcile: () => "unknown", marksInDocument: true, carried: [PATCH] });
   await session.openDocument("e", options);
   assert.deepEqual(engine.asked("openDocument"), [
-    ["d", 1, true, true, true, true],
-    ["e", 1, false, false, false, false],
+    ["d", 1, true, true, true, true, PATCH],
+    ["e", 1, false, false, false, false, ""],
   ]);
 });
 
@@ -33,14 +33,14 @@ test("a mark is read, and only a mark of this document is taken", async () => {
   const mark = doc.mark();
   assert.deepEqual({ ...mark }, { doc: "d", incarnation: INCARNATION, baseSeq: 4, patchIds: [PATCH], inDoubt: [INCARNATION] });
   doc.kept(mark);
-  doc.persisted(mark, { seq: 5 });
+  doc.flushed(mark, { seq: 5 });
   assert.deepEqual(engine.asked("kept"), [[`4 ${PATCH} ? ${INCARNATION}`]]);
   assert.deepEqual(engine.asked("flushed"), [[`4 ${PATCH} ? ${INCARNATION}`, 5]]);
   for (const wrong of [undefined, null, {}, { ...mark }]) {
     assert.throws(() => doc.kept(wrong), (error) => error.code === "invalid_argument" && error.detail === "mark");
   }
   assert.throws(() => other.kept(mark), (error) => error.detail === "mark");
-  assert.throws(() => doc.persisted(mark, { seq: -1 }), (error) => error.detail === "seq");
+  assert.throws(() => doc.flushed(mark, { seq: -1 }), (error) => error.detail === "seq");
 });
 
 test("a save asks for headers each time and sends what it was given", async () => {

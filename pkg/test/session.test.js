@@ -53,6 +53,7 @@ test("notices become state and events", async () => {
     state: "refused",
     incarnation: INCARNATION,
     current: true,
+    leftBehind: false,
     delivery: 1,
     replays: 0,
     kept: false,

@@ -11,7 +11,7 @@ use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::future_to_promise;
 use web_sys::Headers;
 
-use crate::session::{homed, thrown};
+use crate::session::{homed, ids, thrown};
 use crate::text;
 
 /// `EngineDocument` of `engine.ts`: a document and the lineage of its content.
@@ -60,7 +60,7 @@ impl EngineDocument {
             reconciles,
             marks_in_document,
             restored,
-            carried: carried.split(' ').filter_map(|id| id.parse().ok()).collect(),
+            carried: ids(carried),
         };
         self.incarnation.set(self.driver.replace_document(open).map_err(thrown)?);
         Ok(())

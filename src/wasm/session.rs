@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use patchkeep_core::error::{CallError, refusal_reason};
 use patchkeep_core::frame::Homed;
-use patchkeep_core::ids::DocId;
+use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::session::{Config, Event, HandlerOutcome, HandlerResult, OpenDocument, ReconcileOutcome, Session};
 use patchkeep_core::storage::Durability;
 use patchkeep_web::driver::Driver;
@@ -59,11 +59,12 @@ impl EngineSession {
         text::records(&self.0.read(Session::records))
     }
 
-    /// Opens a document.
+    /// Opens a document; `carried` are the patch ids that its content is known to hold, joined by spaces.
     ///
     /// # Errors
     /// As [`Driver::open_document`].
     #[wasm_bindgen(js_name = openDocument)]
+    #[allow(clippy::too_many_arguments, reason = "one call across the border is cheaper than an object")]
     pub fn open_document(
         &self,
         doc: &str,
@@ -72,6 +73,7 @@ impl EngineSession {
         restored: bool,
         reconciles: bool,
         marks_in_document: bool,
+        carried: Option<String>,
     ) -> Result<EngineDocument, JsValue> {
         let doc = DocId::new(doc).ok_or(CallError::InvalidArgument("id")).map_err(thrown)?;
         let open = OpenDocument {
@@ -81,7 +83,7 @@ impl EngineSession {
             reconciles,
             marks_in_document,
             restored,
-            carried: Vec::new(),
+            carried: ids(&carried.unwrap_or_default()),
         };
         let incarnation = Cell::new(self.0.open_document(open).map_err(thrown)?);
         Ok(EngineDocument { driver: Rc::clone(&self.0), doc, incarnation })
@@ -145,6 +147,11 @@ pub(crate) fn thrown(error: CallError) -> JsValue {
         CallError::InvalidArgument(argument) => JsValue::from_str(&[code, argument].join(" ")),
         _ => JsValue::from_str(code),
     }
+}
+
+/// Patch ids joined by spaces.
+pub(crate) fn ids(joined: &str) -> Vec<PatchId> {
+    joined.split(' ').filter_map(|id| id.parse().ok()).collect()
 }
 
 pub(crate) const fn homed(at_server: bool) -> Homed {

@@ -18,7 +18,7 @@ export function recordLabel(record: RecordView): RecordLabel {
       return { text: record.current ? "applying" : "in question", sign: "…", tone: "warn" };
     case "applied":
       if (record.flushed) return { text: "saved", sign: "✓", tone: "good" };
-      return record.current ? { text: "applied", sign: "●", tone: "info" } : { text: "left behind", sign: "○", tone: "warn" };
+      return record.leftBehind ? { text: "left behind", sign: "○", tone: "warn" } : { text: "applied", sign: "●", tone: "info" };
     case "refused":
       return { text: "refused", sign: "×", tone: "bad" };
     case "unknown":

@@ -1,5 +1,5 @@
 // The test page: documents are strings, handlers come from the test, everything that happens is written down.
-import { openSession, planTextEdit, refuse } from "/pkg/dist/index.js";
+import { keptIn, openSession, planTextEdit, refuse, upgrade } from "/pkg/dist/index.js";
 
 const EVENTS = [
   "connectionchange",
@@ -99,6 +99,8 @@ globalThis.pk = {
       apply: (patch) => doc.apply(patch),
       ...(options.reconcile === undefined ? {} : { reconcile: (record) => doc.reconcile(record) }),
       ...(options.unconfirmed === undefined ? {} : { unconfirmedEdits: () => options.unconfirmed }),
+      ...(options.restored === undefined ? {} : { restored: options.restored }),
+      ...(options.carried === undefined ? {} : { carried: options.carried }),
       homed: options.homed ?? "elsewhere",
       baseSeq: options.baseSeq ?? 1,
     });
@@ -108,6 +110,41 @@ globalThis.pk = {
   handle(id, body, isAsync) {
     const make = isAsync ? AsyncFunction : Function;
     pk.docs.get(id).handler = new make("patch", "doc", "{ refuse, gate }", body);
+  },
+
+  /** The host's own database, with a store of drafts and the one for marks. */
+  async drafts({ marks = true } = {}) {
+    const request = indexedDB.open("drafts", 1);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore("drafts");
+      if (marks) upgrade(request.result);
+    };
+    return new Promise((done, failed) => {
+      request.onsuccess = () => done(request.result);
+      request.onerror = () => failed(request.error);
+    });
+  },
+
+  /** Keeps a document and its marks in one transaction of the host's database. */
+  async keep(id) {
+    const database = await pk.drafts();
+    const doc = pk.docs.get(id);
+    const transaction = database.transaction(["drafts", "patchkeep"], "readwrite", { durability: "strict" });
+    transaction.objectStore("drafts").put(doc.text, id);
+    doc.handle.putIn(transaction, doc.handle.mark());
+    await new Promise((done) => transaction.addEventListener("complete", done));
+    database.close();
+  },
+
+  /** What was kept: the text, and the patches it holds. */
+  async kept(id) {
+    const database = await pk.drafts();
+    const transaction = database.transaction(["drafts", "patchkeep"]);
+    const carried = await keptIn(transaction, id);
+    const request = transaction.objectStore("drafts").get(id);
+    const text = await new Promise((done) => (request.onsuccess = () => done(request.result)));
+    database.close();
+    return { text, carried };
   },
 
   save(id) {

@@ -14,5 +14,6 @@ mod j04_fence;
 mod j05_identity_of_a_patch;
 mod j09_documents;
 mod restart;
+mod saved_or_not;
 mod saves;
 mod spine;
