@@ -37,10 +37,38 @@ pub(super) fn id<T: FromStr>(stored: &JsValue) -> Option<T> {
     stored.as_string()?.parse().ok()
 }
 
-/// Stored texts. What is no text stays in as an empty one: it must not pass for absent (J11).
-pub(super) fn texts(stored: JsValue) -> Vec<String> {
-    Array::from(&stored).iter().map(|text| text.as_string().unwrap_or_default()).collect()
+/// A record's text form as it is stored: its checksum before it.
+pub(super) fn sealed(text: &str) -> JsValue {
+    let mut out = checksum(text);
+    out.push_str(text);
+    JsValue::from_str(&out)
 }
+
+/// Stored texts. What is no text, or not the one that was written, stays in as an empty one: it must not pass for
+/// absent (J11).
+pub(super) fn texts(stored: JsValue) -> Vec<String> {
+    Array::from(&stored).iter().map(|text| text.as_string().and_then(unsealed).unwrap_or_default()).collect()
+}
+
+fn unsealed(stored: String) -> Option<String> {
+    // Records from before there were checksums are objects as they stand.
+    if stored.starts_with('{') {
+        return Some(stored);
+    }
+    let (sum, text) = stored.split_at_checked(CHECKSUM_CHARS)?;
+    (sum == checksum(text)).then(|| text.to_owned())
+}
+
+/// FNV-1a of 64 bits, in hex: against damage, not against anybody.
+fn checksum(text: &str) -> String {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));
+    let digit = |at: u32| char::from_digit((hash >> (4 * at)) as u32 & 0xf, 16);
+    (0..CHECKSUM_CHARS as u32).rev().filter_map(digit).collect()
+}
+
+const CHECKSUM_CHARS: usize = 16;
 
 /// Which fault an engine's error is, by the name of the `DOMException`. Names are all that engines agree on.
 pub fn fault(error: &JsValue) -> StorageFault {

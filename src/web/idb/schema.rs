@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | `meta` | a name | `journal_id` → the journal's id as text |
 //! | `tabs` | tab id | its epoch, a number |
-//! | `records` | `[tab id, patch id, document]` | a record's text form |
+//! | `records` | `[tab id, patch id, document]` | a record's checksum and text form; from before there were checksums, the text form alone |
 
 /// The version of the newest migration.
 pub(super) const VERSION: u32 = 1;

@@ -133,8 +133,8 @@ fn issue_claim(tx: &Tx, claim: Claim, found: &Rc<RefCell<Found>>) -> Result<(), 
     tx.on_result(&tabs.get(&key)?, move |stored| {
         let epoch = codec::epoch(&stored).max(claim.above) + 1;
         own.borrow_mut().epoch = epoch;
-        if tabs.put_with_key(&JsValue::from_f64(epoch as f64), &key).is_err() {
-            aborting.abort();
+        if let Err(thrown) = tabs.put_with_key(&JsValue::from_f64(epoch as f64), &key) {
+            aborting.abort_for(thrown);
         }
     });
     let meta = tx.store(META)?;
@@ -142,8 +142,10 @@ fn issue_claim(tx: &Tx, claim: Claim, found: &Rc<RefCell<Found>>) -> Result<(), 
     tx.on_result(&meta.get(&JsValue::from_str(JOURNAL_ID))?, move |stored| {
         let known = codec::id(&stored);
         own.borrow_mut().journal_id = known;
-        if known.is_none() && put_journal_id(&meta, claim.fresh_journal_id).is_err() {
-            aborting.abort();
+        if known.is_none()
+            && let Err(thrown) = put_journal_id(&meta, claim.fresh_journal_id)
+        {
+            aborting.abort_for(thrown);
         }
     });
     let records = tx.store(RECORDS)?.get_all_with_key(&codec::record_range(claim.tab_id)?.into())?;
@@ -167,7 +169,7 @@ fn issue_writes(tx: &Tx, transaction: &Transaction, is_fenced: &Rc<Cell<bool>>) 
         match write {
             Write::Put { key, record } => {
                 let key = codec::record_key(transaction.tab_id, key);
-                records.put_with_key(&JsValue::from_str(record), &key)?;
+                records.put_with_key(&codec::sealed(record), &key)?;
             }
             Write::Remove(key) => {
                 records.delete(&codec::record_key(transaction.tab_id, key))?;

@@ -52,6 +52,8 @@ struct State {
     transaction: IdbTransaction,
     callbacks: RefCell<Vec<Callback>>,
     ended: RefCell<Option<Ended>>,
+    /// Why it was aborted from here: what a request threw that was made in a callback.
+    cause: RefCell<Option<JsValue>>,
 }
 
 type Callback = Closure<dyn FnMut(Event)>;
@@ -69,12 +71,16 @@ pub(super) fn run(
         Ok(transaction) => transaction,
         Err(thrown) => return ended(End::Aborted(thrown)),
     };
-    let tx =
-        Tx(Rc::new(State { transaction, callbacks: RefCell::default(), ended: RefCell::new(Some(Box::new(ended))) }));
+    let tx = Tx(Rc::new(State {
+        transaction,
+        callbacks: RefCell::default(),
+        ended: RefCell::new(Some(Box::new(ended))),
+        cause: RefCell::default(),
+    }));
     tx.listen();
+    // What was issued before is still answered: the end is the transaction's own event, as always.
     if let Err(thrown) = issue(&tx) {
-        tx.abort();
-        tx.end(End::Aborted(thrown));
+        tx.abort_for(thrown);
     }
 }
 
@@ -116,6 +122,12 @@ impl Tx {
         let _ = self.0.transaction.abort();
     }
 
+    /// Rolls everything back because a request could not even be made.
+    pub(super) fn abort_for(&self, thrown: JsValue) {
+        *self.0.cause.borrow_mut() = Some(thrown);
+        self.abort();
+    }
+
     /// Its end comes as one of two events; both let go of everything the transaction held.
     fn listen(&self) {
         let tx = self.clone();
@@ -125,8 +137,9 @@ impl Tx {
         });
         let tx = self.clone();
         let abort = Callback::new(move |_| {
-            let error = tx.0.transaction.error().map_or(JsValue::NULL, Into::into);
-            tx.end(End::Aborted(error));
+            let cause = tx.0.cause.borrow_mut().take();
+            let error = cause.or_else(|| tx.0.transaction.error().map(Into::into));
+            tx.end(End::Aborted(error.unwrap_or(JsValue::NULL)));
         });
         self.0.transaction.set_oncomplete(Some(complete.as_ref().unchecked_ref()));
         self.0.transaction.set_onabort(Some(abort.as_ref().unchecked_ref()));

@@ -1,5 +1,5 @@
 // The test page: documents are strings, handlers come from the test, everything that happens is written down.
-import { keptIn, openSession, planTextEdit, refuse, upgrade } from "/pkg/dist/index.js";
+import { keptIn, openSession, persistStorage, planTextEdit, refuse, upgrade } from "/pkg/dist/index.js";
 
 const EVENTS = [
   "connectionchange",
@@ -146,6 +146,8 @@ globalThis.pk = {
     database.close();
     return { text, carried };
   },
+
+  persistStorage,
 
   save(id) {
     const doc = pk.docs.get(id);

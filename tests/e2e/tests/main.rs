@@ -17,3 +17,4 @@ mod restart;
 mod saved_or_not;
 mod saves;
 mod spine;
+mod storage;

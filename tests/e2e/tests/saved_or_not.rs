@@ -77,7 +77,7 @@ const STORED: &str = "
     const request = database.transaction('records').objectStore('records').getAll();
     const texts = await new Promise((done) => (request.onsuccess = () => done(request.result)));
     database.close();
-    return texts.map((text) => ({ ...JSON.parse(text), incarnation: 0, epoch: 0, settled_at: 0, delivery: 0 }));";
+    return texts.map((text) => ({ ...JSON.parse(text.slice(text.indexOf('{'))), incarnation: 0, epoch: 0, settled_at: 0, delivery: 0 }));";
 
 async fn b05_restored_from_one_side_and_replayed_from_the_other_it_lands_once() {
     for (hook, answer) in [(Some("present"), "patch_ack"), (None, "patch_unknown"), (Some("unknown"), "patch_unknown")]
