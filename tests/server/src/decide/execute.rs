@@ -114,6 +114,7 @@ fn plan(document: &Document, write: &Write<'_>, elected: &Elected, facts: &Execu
         digest: digest::patch_value(write.doc, write.edit).map_err(|_| Reason::Malformed)?,
         guarded: write.guarded,
         expires_at: facts.now.saturating_add(facts.patch_timeout_ms),
+        doubted_seq: None,
     })
 }
 

@@ -28,6 +28,6 @@ pub use resume::{adopted, resume};
 pub use row::{
     Announced, Document, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledBy, Settlement, TabOwner, Verdict,
 };
-pub use save::{Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
+pub use save::{Held, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, held, settle_saved};
 pub use settle::{Follow, Settled, Speaker, acknowledged, expired, not_seen, refused, unknown};
 pub use tab::{Here, admit};

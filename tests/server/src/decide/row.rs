@@ -179,6 +179,8 @@ pub struct Plan {
     pub guarded: bool,
     /// The deadline, on the server's clock, in ms.
     pub expires_at: u64,
+    /// The newest stored version that was saved with this patch in doubt: it may hold the effect (W3).
+    pub doubted_seq: Option<u64>,
 }
 
 /// An answer as it was recorded: status and body without the mirrored headers.

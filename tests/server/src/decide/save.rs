@@ -49,6 +49,8 @@ pub enum SaveRefusal {
     NotYours,
     /// A higher epoch or later incarnation of the tab was announced.
     Fenced,
+    /// Another incarnation of this epoch was announced, and this one never: nobody can tell which came first.
+    NotAnnounced,
     /// `base_seq` is not current; what is.
     Conflict {
         /// The stored version.
@@ -69,9 +71,14 @@ pub fn check_save(save: &Save, principal: &Principal, facts: &SaveFacts<'_>) -> 
             return Err(SaveRefusal::Fenced);
         }
     }
-    // An incarnation that was never announced may be one whose `open` is still on its way: `base_seq` decides.
     if facts.superseded || facts.newest.is_some_and(|n| n.epoch > save.epoch) {
         return Err(SaveRefusal::Fenced);
+    }
+    // Of an epoch that nothing was announced under, `base_seq` decides. Beside an announced incarnation it would not do:
+    // this one may be older, and what it holds was proven absent when the other was announced without it (R7). Or its
+    // `open` is still on its way: then a save after it is taken.
+    if facts.newest.is_some_and(|n| n.epoch == save.epoch && n.incarnation != save.incarnation) {
+        return Err(SaveRefusal::NotAnnounced);
     }
     // A document that is not stored is at version 0: the first save makes it.
     let seq = facts.document.map_or(0, |d| d.seq);
@@ -81,13 +88,43 @@ pub fn check_save(save: &Save, principal: &Principal, facts: &SaveFacts<'_>) -> 
     Ok(Document { text: save.text.clone(), seq: seq + 1 })
 }
 
-/// The row of a patch that a committed save may hold unnamed. Its content has left the tab by a way that proves
-/// nothing, so that silence about it is no proof of absence any more (R7). `None` where nothing changes.
-pub fn doubt_saved(row: &KeyRow) -> Option<KeyRow> {
+/// The row of a patch that the save committed as `seq` may hold unnamed. Its content has left the tab by a way that
+/// proves nothing, so that silence about it is no proof of absence any more (R7), and a merge is told of it (W3).
+/// `None` where there is nothing to note.
+pub fn doubt_saved(row: &KeyRow, seq: u64) -> Option<KeyRow> {
     let mut doubted = row.clone();
-    let plan = doubted.plan.as_mut().filter(|p| row.state.is_open() && p.recipient.homed == Homed::Server)?;
-    plan.recipient.homed = Homed::Elsewhere;
+    let plan = doubted.plan.as_mut().filter(|_| row.state != KeyState::Done)?;
+    plan.doubted_seq = Some(seq);
+    if row.state.is_open() {
+        plan.recipient.homed = Homed::Elsewhere;
+    }
     Some(doubted)
+}
+
+/// What the stored text holds of a save that conflicts with it (W3).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It holds these.
+    pub patch_ids: Vec<PatchId>,
+    /// It may hold these: an earlier save was committed with them in doubt. A merge must look.
+    pub in_doubt: Vec<PatchId>,
+}
+
+/// Sorts the rows that a save names, surely or in doubt.
+pub fn held<'r>(rows: impl IntoIterator<Item = &'r KeyRow>) -> Held {
+    let mut held = Held::default();
+    for row in rows {
+        let Some(plan) = &row.plan else { continue };
+        let list = match row.state {
+            KeyState::Done => &mut held.patch_ids,
+            _ if plan.doubted_seq.is_some() => &mut held.in_doubt,
+            _ => continue,
+        };
+        if !list.contains(&plan.patch_id) {
+            list.push(plan.patch_id);
+        }
+    }
+    held
 }
 
 /// The row of a patch whose effect a committed save holds: `done`, whatever it was (W2). `None` where it is already.

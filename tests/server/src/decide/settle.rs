@@ -176,6 +176,7 @@ pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Sett
     let mut again = KeyRow { state: KeyState::Delivered, settled_by: None, settled_at: None, ..row.clone() };
     if let Some(plan) = &mut again.plan {
         plan.delivery += 1;
+        plan.doubted_seq = None;
         hand_to(plan, speaker);
     }
     Settled::follow(again, Follow::Patch)

@@ -103,10 +103,18 @@ fn saved_answer(saved: Saved) -> Answer {
     match saved {
         Saved::Stored { seq } => Answer::new(200, json!({"seq": seq})),
         Saved::Conflict { seq, held } => Answer::error(409, "save_conflict", "another text was stored meanwhile")
-            .with_details(json!({"seq": seq, "patch_ids": held})),
+            .with_details(json!({"seq": seq, "patch_ids": texts(&held.patch_ids), "in_doubt": texts(&held.in_doubt)})),
         Saved::Fenced => Answer::error(409, "save_fenced", "a later load of this tab has the document open"),
+        Saved::NotAnnounced => {
+            let message = "another instance of this document is announced, and this one is not";
+            Answer::error(409, "save_not_announced", message)
+        }
         Saved::NotYours => Answer::error(403, "tab_not_yours", "the tab is another user's"),
     }
+}
+
+fn texts(ids: &[PatchId]) -> Vec<String> {
+    ids.iter().map(ToString::to_string).collect()
 }
 
 fn keyed_write(id: KeyId, doc: &str, path: &str, headers: &HeaderMap, body: &str) -> Result<KeyedWrite, Answer> {

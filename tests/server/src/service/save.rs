@@ -7,7 +7,7 @@ use patchkeep_core::ids::PatchId;
 
 use super::say::Say;
 use crate::app::{App, Boot};
-use crate::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
+use crate::decide::{Held, KeyRow, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, held, settle_saved};
 use crate::principal::Principal;
 use crate::store::{Guard, Store, StoreError, Tx};
 
@@ -23,11 +23,13 @@ pub(crate) enum Saved {
     Conflict {
         /// Its version.
         seq: u64,
-        /// Those of the save's patches that it holds already (W3).
-        held: Vec<String>,
+        /// Those of the save's patches that it holds already, or may hold (W3).
+        held: Held,
     },
     /// The saver was replaced by a later epoch or incarnation.
     Fenced,
+    /// Another incarnation was announced, and this one not yet, or never.
+    NotAnnounced,
     /// The tab id is another user's.
     NotYours,
 }
@@ -59,14 +61,17 @@ fn commit<S: Store>(
         document: stored.as_ref(),
     };
     let rows = named_rows(tx, principal, save, &save.patch_ids)?;
+    let doubtful = named_rows(tx, principal, save, &save.in_doubt)?;
+    let conflict = |seq| Ok(Saved::Conflict { seq, held: held(rows.iter().chain(&doubtful)) });
     let document = match check_save(save, principal, &facts) {
         Ok(document) => document,
         Err(SaveRefusal::NotYours) => return Ok(Saved::NotYours),
         Err(SaveRefusal::Fenced) => return Ok(Saved::Fenced),
-        Err(SaveRefusal::Conflict { seq }) => return Ok(Saved::Conflict { seq, held: held(&rows) }),
+        Err(SaveRefusal::NotAnnounced) => return Ok(Saved::NotAnnounced),
+        Err(SaveRefusal::Conflict { seq }) => return conflict(seq),
     };
     if !tx.put_document(&principal.workspace, &save.doc, &document)? {
-        return Ok(Saved::Conflict { seq: document.seq, held: held(&rows) });
+        return conflict(document.seq);
     }
     let mut say = Say::default();
     for row in &rows {
@@ -79,8 +84,9 @@ fn commit<S: Store>(
             say.changed(plan.patch_id);
         }
     }
-    for row in named_rows(tx, principal, save, &save.in_doubt)? {
-        if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row)) {
+    // What it names surely as well is `done` by now, and no doubt changes that.
+    for row in doubtful.iter().filter(|row| rows.iter().all(|sure| sure.id != row.id)) {
+        if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(row, document.seq)) {
             tx.update_key(&doubted, Guard::Patch(plan.patch_id, row.state))?;
         }
     }
@@ -104,9 +110,4 @@ fn named_rows(tx: &dyn Tx, principal: &Principal, save: &Save, named: &[PatchId]
         }
     }
     Ok(rows)
-}
-
-fn held(rows: &[KeyRow]) -> Vec<String> {
-    let done = rows.iter().filter(|row| row.state == KeyState::Done);
-    done.filter_map(|row| row.plan.as_ref()).map(|plan| plan.patch_id.to_string()).collect()
 }

@@ -9,7 +9,7 @@ use crate::decide::{KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, SettledB
 use crate::principal::{OpKey, Principal};
 
 /// The columns of a key's row, in the order in which it is read and written.
-pub(super) const KEY_COLUMNS: [&str; 30] = [
+pub(super) const KEY_COLUMNS: [&str; 31] = [
     "workspace_id",
     "user_id",
     "key",
@@ -34,6 +34,7 @@ pub(super) const KEY_COLUMNS: [&str; 30] = [
     "digest",
     "guarded",
     "expires_at",
+    "doubted_seq",
     "created_at",
     "settled_by",
     "settled_at",
@@ -43,7 +44,7 @@ pub(super) const KEY_COLUMNS: [&str; 30] = [
 ];
 
 /// How many of them are the plan's.
-const PLAN_COLUMNS: usize = 13;
+const PLAN_COLUMNS: usize = 14;
 
 /// Writes a key's row.
 pub(super) fn key_cells(row: &KeyRow) -> Vec<Cell> {
@@ -76,6 +77,7 @@ pub(super) fn key_cells(row: &KeyRow) -> Vec<Cell> {
             plan.digest.to_string().into(),
             plan.guarded.into(),
             plan.expires_at.into(),
+            plan.doubted_seq.into(),
         ]),
         None => cells.extend(std::iter::repeat_n(Cell::Null, PLAN_COLUMNS)),
     }
@@ -148,6 +150,7 @@ fn plan(row: &mut Cells) -> Result<Plan, StoreError> {
         digest: row.parsed()?,
         guarded: row.integer()? != 0,
         expires_at: row.integer()?,
+        doubted_seq: row.maybe_integer()?,
     })
 }
 

@@ -23,7 +23,7 @@ pub(super) const POSTGRES: Dialect = Dialect {
 };
 
 /// The steps, oldest first. A step that was released is never edited; a new one is added below.
-const STEPS: &[&str] = &[STEP_1, STEP_2, STEP_3];
+const STEPS: &[&str] = &[STEP_1, STEP_2, STEP_3, STEP_4];
 
 const STEP_1: &str = "
 CREATE TABLE document (
@@ -110,6 +110,11 @@ DROP INDEX op_key_open;
 const STEP_3: &str = "
 CREATE INDEX op_key_of_user ON op_key (workspace_id, user_id)
     WHERE state IN ('claimed', 'delivered', 'acked', 'unknown');
+";
+
+/// W3: a conflict tells which effects the stored text may hold.
+const STEP_4: &str = "
+ALTER TABLE op_key ADD COLUMN doubted_seq INTEGER;
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

@@ -40,6 +40,7 @@ fn row(state: KeyState, homed: Homed, expires_at: u64) -> KeyRow {
             digest: Digest::of(b"patch"),
             guarded: false,
             expires_at,
+            doubted_seq: None,
         }),
         created_at: 1,
         settled_by: None,

@@ -92,9 +92,61 @@ async fn w01_a_fenced_save_writes_nothing() {
     assert_eq!(world.stored("d1").await, ("a\n".into(), 1));
     let body = new.who.save(next, 1, "alive", &[]);
     assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
-    // An incarnation whose `open` is still on its way is a later one.
-    let body = new.who.save(incarnation(), 2, "sooner", &[]);
+}
+
+#[tokio::test]
+async fn w01_a_save_of_an_incarnation_never_announced_is_not_taken_beside_an_announced_one() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.ack(&patch, false).await;
+    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+    sending.await.unwrap().unwrap();
+    // Its content was replaced twice while it was away, and only the second is announced, without the patch.
+    let (never, next) = (incarnation(), incarnation());
+    tab.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
+    tab.socket.opened().await;
+    let again = tab.socket.patch().await;
+    assert_eq!((again.patch_id, again.incarnation), (patch.patch_id, next), "it was proven absent (R7)");
+    let body = tab.who.save(never, 1, "a\nx", &[patch.patch_id]);
+    let reply = world.put("d1", TOKEN, &body).await.unwrap();
+    assert_eq!((reply.status, reply.code()), (409, "save_not_announced"));
+    assert_eq!((world.stored("d1").await, world.state("k").as_str()), (("a\n".into(), 1), "delivered"));
+    // One whose `open` was still on its way is taken once that has come.
+    let later = incarnation();
+    let body = tab.who.save(later, 1, "later", &[]);
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().code(), "save_not_announced");
+    tab.socket.send(&TabFrame::Open(open_doc("d1", later))).await;
+    tab.socket.opened().await;
     assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+    // The next load of the page may save before its hello has come: its base decides.
+    let body = tab.who.reloaded().save(incarnation(), 2, "sooner", &[]);
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn w03_a_conflict_names_what_an_earlier_save_carried_in_doubt() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    // The handler has not settled when the text is taken; the save is committed, and its answer lost.
+    let mut body = tab.who.save(tab.incarnation, 1, "a\nx", &[]);
+    body["in_doubt"] = json!([patch.patch_id.to_string()]);
+    world.server.faults().lose_next_save_answer(1);
+    assert!(world.put("d1", TOKEN, &body).await.is_none());
+    tab.socket.ack(&patch, false).await;
+    sending.await.unwrap().unwrap();
+    let conflict = tab.save(&world, 1, "a\nx!", &[patch.patch_id]).await;
+    assert_eq!((conflict.status, conflict.code()), (409, "save_conflict"));
+    let details = &conflict.body["error"]["details"];
+    assert_eq!(details, &json!({"seq": 2, "patch_ids": [], "in_doubt": [patch.patch_id.to_string()]}));
+    // A save that names it ends the doubt; one that doubts it still is told that it is held.
+    assert_eq!(tab.save(&world, 2, "a\nx", &[patch.patch_id]).await.status, 200);
+    let conflict = world.put("d1", TOKEN, &body).await.unwrap();
+    let details = &conflict.body["error"]["details"];
+    assert_eq!(details, &json!({"seq": 3, "patch_ids": [patch.patch_id.to_string()], "in_doubt": []}));
 }
 
 #[tokio::test]

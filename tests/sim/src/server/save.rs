@@ -49,6 +49,7 @@ impl Sim {
             Ok(document) => document,
             Err(SaveRefusal::Conflict { seq }) => return conflict(seq),
             Err(SaveRefusal::Fenced) => return (409, "{\"error\":{\"code\":\"save_fenced\"}}".into()),
+            Err(SaveRefusal::NotAnnounced) => return (409, "{\"error\":{\"code\":\"save_not_announced\"}}".into()),
             Err(SaveRefusal::NotYours) => return (403, "{\"error\":{\"code\":\"tab_not_yours\"}}".into()),
         };
         let seq = document.seq;
@@ -67,7 +68,7 @@ impl Sim {
             }
         }
         for row in self.named(save, &save.in_doubt) {
-            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row)) {
+            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row, seq)) {
                 self.write_row(&doubted, Guard::Patch(plan.patch_id, row.state));
             }
         }
