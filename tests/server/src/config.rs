@@ -75,6 +75,16 @@ pub struct Config {
     pub max_open_keys: u64,
     /// How many sockets one user may have open.
     pub max_sockets: usize,
+    /// How many connections there are at once.
+    pub max_connections: usize,
+    /// How long a request's head may take to come, in ms.
+    pub head_timeout_ms: u64,
+    /// How long its body may, in ms.
+    pub body_timeout_ms: u64,
+    /// How long requests under way may take once the server ends, in ms.
+    pub drain_ms: u64,
+    /// How much waits for a tab that does not read, in bytes, before its socket is cut.
+    pub max_queue_bytes: usize,
     /// The clock of the SQLite database.
     pub clock: Clock,
 }
@@ -101,6 +111,11 @@ impl Config {
             max_doc_bytes: 8 << 20,
             max_open_keys: 10_000,
             max_sockets: 256,
+            max_connections: 4096,
+            head_timeout_ms: 20_000,
+            body_timeout_ms: 60_000,
+            drain_ms: 5_000,
+            max_queue_bytes: 32 << 20,
             clock: system_clock(),
         }
     }

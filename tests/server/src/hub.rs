@@ -5,22 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
 use patchkeep_core::ids::{DocId, Incarnation, JournalId, TabId};
-use tokio::sync::mpsc;
 
 use crate::decide::{Elected, Here};
 use crate::principal::Principal;
-
-/// What leaves on a socket.
-#[derive(Debug)]
-pub enum Outgoing {
-    /// A text frame.
-    Frame(String),
-    /// The end, with a close code.
-    Close(u16),
-}
-
-/// How many frames wait for a slow socket before it is given up.
-pub const QUEUE: usize = 4096;
+use crate::way_out::{Outgoing, WayOut};
 
 /// One accepted connection of a tab.
 #[derive(Debug)]
@@ -34,7 +22,7 @@ pub struct Connection {
     /// The journal it said hello with.
     pub journal_id: JournalId,
     /// The way out.
-    pub out: mpsc::Sender<Outgoing>,
+    pub out: WayOut,
 }
 
 #[derive(Debug)]
@@ -114,28 +102,29 @@ impl Hub {
 
     /// Sends a frame to a tab, where this is still its current connection.
     pub fn send(&self, tab_id: TabId, conn: &str, frame: &ServerFrame) {
-        let tabs = self.tabs();
+        let mut tabs = self.tabs();
         if let Some(tab) = tabs.by_id.get(&tab_id).filter(|t| t.connection.conn == conn) {
-            tab.push(Outgoing::Frame(frame.encode()));
+            let here = tab.push(Outgoing::Frame(frame.encode()));
+            tabs.unless(here, tab_id);
         }
     }
 
     /// Sends a frame to a tab on whatever connection it has.
     pub fn send_to_tab(&self, tab_id: TabId, frame: &ServerFrame) {
-        if let Some(tab) = self.tabs().by_id.get(&tab_id) {
-            tab.push(Outgoing::Frame(frame.encode()));
+        let mut tabs = self.tabs();
+        if let Some(tab) = tabs.by_id.get(&tab_id) {
+            let here = tab.push(Outgoing::Frame(frame.encode()));
+            tabs.unless(here, tab_id);
         }
     }
 
     /// Tells every tab of the workspace that has the document open, but one, that somebody committed (W4).
     pub fn doc_changed(&self, workspace: &str, doc: &DocId, seq: u64, but: Option<TabId>) {
         let frame = ServerFrame::DocChanged { doc: doc.clone(), seq }.encode();
-        for tab in self.tabs().by_id.values() {
-            let Connection { principal, tab_id, .. } = &tab.connection;
-            if principal.workspace == workspace && Some(*tab_id) != but && tab.open.contains_key(doc) {
-                tab.push(Outgoing::Frame(frame.clone()));
-            }
-        }
+        self.tabs().by_id.retain(|tab_id, tab| {
+            let concerned = tab.connection.principal.workspace == workspace && Some(*tab_id) != but;
+            !(concerned && tab.open.contains_key(doc)) || tab.push(Outgoing::Frame(frame.clone()))
+        });
     }
 
     /// Another tab took this one's matters over: a socket it still has is refused.
@@ -154,12 +143,22 @@ impl Hub {
     }
 }
 
-impl Tab {
-    fn push(&self, outgoing: Outgoing) {
-        // A full queue is a tab that does not read: what is lost with its socket is settled when it says hello (R2).
-        if self.connection.out.try_send(outgoing).is_err() {
-            tracing::debug!(conn = %self.connection.conn, "a frame for a socket that is gone or too slow");
+impl Tabs {
+    /// A tab that could not be told is gone: it is not elected any more.
+    fn unless(&mut self, told: bool, tab_id: TabId) {
+        if !told {
+            self.by_id.remove(&tab_id);
         }
+    }
+}
+
+impl Tab {
+    fn push(&self, outgoing: Outgoing) -> bool {
+        let told = self.connection.out.push(outgoing);
+        if !told {
+            tracing::info!(conn = %self.connection.conn, "a socket that is gone, or cut because it does not read");
+        }
+        told
     }
 }
 

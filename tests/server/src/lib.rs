@@ -21,6 +21,7 @@ pub mod edit;
 mod faults;
 pub mod http;
 mod hub;
+mod listen;
 pub mod net;
 pub mod principal;
 mod server;
@@ -29,6 +30,7 @@ mod sockets;
 pub mod store;
 mod tickets;
 mod waiters;
+mod way_out;
 
 pub use app::App;
 pub use config::{Config, Token};

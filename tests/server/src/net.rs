@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::Listener;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -56,9 +55,10 @@ impl Listener for LosableListener {
     }
 }
 
-impl Connected<IncomingStream<'_, LosableListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, LosableListener>) -> Self {
-        stream.io().peer.clone()
+impl Losable {
+    /// Who is at the other end.
+    pub const fn peer(&self) -> &Peer {
+        &self.peer
     }
 }
 

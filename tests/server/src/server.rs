@@ -13,7 +13,8 @@ use crate::app::App;
 use crate::config::Config;
 use crate::faults::Faults;
 use crate::http::router;
-use crate::net::{LosableListener, Peer};
+use crate::listen::{self, Bounds, stopped};
+use crate::net::LosableListener;
 use crate::store::{AnyStore, Store, StoreError};
 
 /// Why a server does not start.
@@ -51,14 +52,15 @@ impl Server {
         let store = tokio::task::spawn_blocking(move || AnyStore::open(&opening)).await.map_err(io::Error::other)??;
         let app = App::start(store, config).await?;
         let stop = watch::Sender::new(false);
-        let service = router(app.clone()).into_make_service_with_connect_info::<Peer>();
-        let stopped = stopped(stop.subscribe());
+        let bounds = Bounds {
+            connections: app.config.max_connections,
+            head: Duration::from_millis(app.config.head_timeout_ms),
+            drain: Duration::from_millis(app.config.drain_ms),
+        };
+        let serving = listen::serve(LosableListener(listener), router(app.clone()), bounds, stop.subscribe());
         let purging = tokio::spawn(purge(app.clone(), stop.subscribe()));
         let listening = tokio::spawn(async move {
-            let served = axum::serve(LosableListener(listener), service).with_graceful_shutdown(stopped).await;
-            if let Err(error) = served {
-                tracing::error!(%error, "listening ended");
-            }
+            serving.await;
             purging.abort();
         });
         Ok(Self { addr, app, stop, listening })
@@ -111,11 +113,6 @@ impl Server {
         }
         self.app.store.close();
     }
-}
-
-async fn stopped(mut stop: watch::Receiver<bool>) {
-    // An error means that the server itself is gone, which is a stop as well.
-    let _stopped = stop.wait_for(|stop| *stop).await;
 }
 
 async fn purge(app: Arc<App<AnyStore>>, stop: watch::Receiver<bool>) {

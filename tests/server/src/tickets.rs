@@ -8,8 +8,8 @@ use crate::principal::Principal;
 
 /// How long a ticket is good for.
 const LIFE: Duration = Duration::from_secs(30);
-/// How many may be out at once; the rest is refused.
-const MOST: usize = 10_000;
+/// How many of one user may be out at once; the rest is refused.
+const MOST: usize = 1000;
 
 /// The tickets of one life of the server: single use, short.
 #[derive(Debug, Default)]
@@ -18,12 +18,12 @@ pub struct Tickets {
 }
 
 impl Tickets {
-    /// A new ticket, or `None` where too many are out.
+    /// A new ticket, or `None` where too many of this user are out.
     pub fn issue(&self, principal: Principal) -> Option<String> {
         let now = Instant::now();
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         out.retain(|_, (_, until)| *until > now);
-        if out.len() >= MOST {
+        if out.values().filter(|(whose, _)| *whose == principal).count() >= MOST {
             return None;
         }
         let ticket = format!("{}{}", uuid::Uuid::new_v4().simple(), uuid::Uuid::new_v4().simple());
@@ -41,6 +41,14 @@ impl Tickets {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tickets_of_one_user_lock_nobody_else_out() {
+        let tickets = Tickets::default();
+        let (greedy, other): (Principal, Principal) = ("ws/greedy".parse().unwrap(), "ws/other".parse().unwrap());
+        assert_eq!((0..MOST + 9_000).filter(|_| tickets.issue(greedy.clone()).is_some()).count(), MOST);
+        assert!(tickets.issue(other).is_some());
+    }
 
     #[test]
     fn a_ticket_is_good_once() {

@@ -3,8 +3,6 @@
 use std::str::FromStr;
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
@@ -13,6 +11,7 @@ use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json::{self, Value};
 use serde_json::json;
 
+use super::body::Text;
 use super::caller::{Caller, From};
 use super::reply::{bad_request, internal, lose};
 use crate::app::App;
@@ -46,11 +45,11 @@ pub(super) async fn patch<S: Store>(
     Path(doc): Path<String>,
     OriginalUri(uri): OriginalUri,
     headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
+    Text(body): Text,
 ) -> Response {
-    let write = body_text(body.as_ref()).and_then(|body| {
+    let write = body.and_then(|body| {
         let id = KeyId { principal, key: op_key(&headers)? };
-        keyed_write(id, &doc, uri.path(), &headers, body)
+        keyed_write(id, &doc, uri.path(), &headers, &body)
     });
     let write = match write {
         Ok(write) => write,
@@ -85,9 +84,9 @@ pub(super) async fn save<S: Store>(
     Caller(principal): Caller,
     From(peer): From,
     Path(doc): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    Text(body): Text,
 ) -> Response {
-    let save = match body_text(body.as_ref()).and_then(|body| read_save(&doc, body, app.config.max_doc_bytes)) {
+    let save = match body.and_then(|body| read_save(&doc, &body, app.config.max_doc_bytes)) {
         Ok(save) => save,
         Err(answer) => return answer.into_response(),
     };
@@ -212,12 +211,4 @@ fn integer_field(value: &Value<'_>, name: &str) -> Result<u64, Answer> {
 
 fn doc_id(doc: &str) -> Result<DocId, Answer> {
     DocId::new(doc).ok_or_else(|| bad_request("malformed", "a document id has 1 to 512 bytes"))
-}
-
-pub(super) fn body_text<'b>(body: Result<&'b Bytes, &BytesRejection>) -> Result<&'b str, Answer> {
-    let body = body.map_err(|rejection| match rejection.status().as_u16() {
-        413 => Answer::error(413, "too_large", "the request is too large"),
-        status => Answer::error(status, "malformed", "the body could not be read"),
-    })?;
-    std::str::from_utf8(body).map_err(|_| bad_request("malformed", "the body is not UTF-8"))
 }

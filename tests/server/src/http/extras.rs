@@ -1,9 +1,12 @@
 //! Capabilities, tickets, fault switches and the demo's own door.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, header};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -58,12 +61,24 @@ pub(super) async fn ticket<S: Store>(
 pub(super) async fn demo<S: Store>(
     State(app): State<Arc<App<S>>>,
     From(peer): From,
+    headers: HeaderMap,
 ) -> Result<Json<serde_json::Value>, Answer> {
-    let local = peer.is_some_and(|p| p.addr.ip().is_loopback());
+    let local = peer.is_some_and(|p| p.addr.ip().is_loopback()) && names_this_machine(&headers);
     let first = app.config.tokens.first().filter(|_| local);
     let (token, principal) = first.ok_or_else(|| Answer::error(404, "not_found", "there is nothing here"))?;
     let docs: Vec<_> = app.config.seed.iter().map(|(doc, _)| doc).collect();
     Ok(Json(json!({"token": token.reveal(), "principal": principal.to_string(), "docs": docs})))
+}
+
+/// Whether the page that asks is this machine's own. A stranger's name that was made to point here (DNS rebinding) makes
+/// its pages ours for the browser; the name it sends gives it away.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).and_then(|h| h.parse::<Authority>().ok());
+    host.is_some_and(|host| {
+        let name = host.host();
+        let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
+    })
 }
 
 /// `GET /faults`.

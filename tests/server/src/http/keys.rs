@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
 use axum::extract::{Path, State};
 use patchkeep_core::json::{self, Value};
 
+use super::body::Text;
 use super::caller::Caller;
-use super::docs::body_text;
 use super::reply::{bad_request, internal};
 use crate::app::App;
 use crate::decide::{Answer, KeyId, Verdict};
@@ -31,10 +29,10 @@ pub(super) async fn settle<S: Store>(
     State(app): State<Arc<App<S>>>,
     Caller(principal): Caller,
     Path(key): Path<String>,
-    body: Result<Bytes, BytesRejection>,
+    Text(body): Text,
 ) -> Result<Answer, Answer> {
-    let body = body_text(body.as_ref())?;
-    let value = json::parse(body).map_err(|e| bad_request("malformed", &e.to_string()))?;
+    let body = body?;
+    let value = json::parse(&body).map_err(|e| bad_request("malformed", &e.to_string()))?;
     let verdict = value.field("as").and_then(Value::as_str).and_then(Verdict::from_word);
     let verdict = verdict.ok_or_else(|| bad_request("malformed", "`as` must be `applied` or `not_applied`"))?;
     let id = key_id(principal, &key)?;

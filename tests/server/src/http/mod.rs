@@ -1,5 +1,6 @@
 //! The HTTP surface: one router over one [`App`].
 
+mod body;
 mod caller;
 mod docs;
 mod extras;

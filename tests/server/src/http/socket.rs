@@ -9,18 +9,17 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use patchkeep_core::frame::{Hello, RejectCode, ServerFrame, TabFrame};
+use patchkeep_core::frame::{Hello, MAX_UNCONFIRMED, OpenDoc, RejectCode, ServerFrame, TabFrame};
 use patchkeep_core::ids::ConnId;
 use serde::Deserialize;
-use tokio::sync::mpsc;
 
 use super::extras::{MANY_SOCKETS, RETRY_MS};
 use crate::app::{App, Boot};
 use crate::decide::{Answer, too_many};
-use crate::hub::{Outgoing, QUEUE};
 use crate::principal::Principal;
 use crate::service::{self, Session};
 use crate::store::{Store, StoreError, fresh_id};
+use crate::way_out::{Outgoing, Queue, way_out};
 
 /// How long a socket may stay open without a word about who it is.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
@@ -79,7 +78,8 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
     let Some(principal) = principal else { return reject(&mut sink, RejectCode::Unauthorized).await };
     let first = tokio::time::timeout(HELLO_WITHIN, first_hello(app, &mut frames)).await;
     let Ok(Some(hello)) = first else { return };
-    let (out, queue) = mpsc::channel(QUEUE);
+    let (out, queue) = way_out(app.config.max_queue_bytes);
+    let mut is_cut = queue.is_cut();
     let session = match service::hello(app, boot, principal, ConnId(fresh_id()), hello, out).await {
         Ok(Ok(session)) => session,
         Ok(Err(code)) => return reject(&mut sink, code).await,
@@ -89,6 +89,8 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
     tokio::select! {
         () = write(app, sink, queue) => {}
         () = read(app, boot, &session, &mut frames) => {}
+        // An error means that nobody writes to it any more: it was replaced, and its last word is on its way.
+        Ok(_) = is_cut.wait_for(|cut| *cut) => {}
     }
     boot.hub.disconnect(session.tab_id, &session.conn);
     tracing::info!(conn = %session.conn, tab = %session.tab_id, "a tab is gone");
@@ -97,7 +99,10 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
 async fn first_hello<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>) -> Option<Hello> {
     loop {
         match next_frame(app, frames).await? {
-            Some(TabFrame::Hello(hello)) => return Some(hello),
+            Some(TabFrame::Hello(hello)) => {
+                let over = hello.docs.iter().any(lists_too_many);
+                return if over { None } else { Some(hello) };
+            }
             _ => tracing::warn!("a frame before hello"),
         }
     }
@@ -134,6 +139,16 @@ async fn next_frame<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>)
     })
 }
 
+/// A list over the protocol's limit is not read in part: what was left out would be silence, and silence may be taken
+/// for proof (R7). The socket that carried it is closed.
+fn lists_too_many(open: &OpenDoc) -> bool {
+    let many = open.unconfirmed.len() > MAX_UNCONFIRMED;
+    if many {
+        tracing::warn!(doc = %open.doc, entries = open.unconfirmed.len(), "a list over the limit");
+    }
+    many
+}
+
 async fn read<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, frames: &mut SplitStream<WebSocket>) {
     // A tab pings with each heartbeat; one that is frozen, asleep or unplugged must not be elected any more (S5).
     let silence = Duration::from_millis(app.config.heartbeat_ms.saturating_mul(MISSED_HEARTBEATS));
@@ -144,6 +159,9 @@ async fn read<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, 
             Ok(None) => return,
             Err(_) => return tracing::info!(conn = %session.conn, "no heartbeat"),
         };
+        if matches!(&frame, TabFrame::Open(open) if lists_too_many(open)) {
+            return;
+        }
         if let Err(error) = handle(app, boot, session, frame).await {
             // What the frame said is lost like the socket; the tab tells it again with its next hello (R1).
             return tracing::error!(%error, conn = %session.conn, "a frame could not be recorded");
@@ -178,17 +196,19 @@ async fn handle<S: Store>(
     Ok(())
 }
 
-async fn write<S: Store>(app: &App<S>, mut sink: SplitSink<WebSocket, Message>, mut queue: mpsc::Receiver<Outgoing>) {
-    while let Some(outgoing) = queue.recv().await {
+async fn write<S: Store>(app: &App<S>, mut sink: SplitSink<WebSocket, Message>, mut queue: Queue) {
+    while let Some(outgoing) = queue.next().await {
         match outgoing {
             Outgoing::Frame(text) => {
                 let delay = app.faults.show().delay_ms;
                 if delay > 0 {
                     tokio::time::sleep(Duration::from_millis(delay)).await;
                 }
+                let bytes = text.len();
                 if sink.send(Message::Text(text.into())).await.is_err() {
                     return;
                 }
+                queue.sent(bytes);
             }
             Outgoing::Close(code) => return end(&mut sink, code).await,
         }

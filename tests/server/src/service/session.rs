@@ -8,16 +8,16 @@ use patchkeep_core::frame::{
     TabFrame, UnconfirmedEntry, Welcome,
 };
 use patchkeep_core::ids::{ConnId, DocId, Incarnation, JournalId, PatchId, TabId};
-use tokio::sync::mpsc;
 
 use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
     Announced, KeyRow, Settled, Speaker, acknowledged, admit, adopted, not_seen, refused, resume, unknown,
 };
-use crate::hub::{Connection, Outgoing};
+use crate::hub::Connection;
 use crate::principal::Principal;
 use crate::store::{Store, StoreError, Tx};
+use crate::way_out::WayOut;
 
 /// A connection that said hello.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub(crate) async fn hello<S: Store>(
     principal: Principal,
     conn_id: ConnId,
     hello: Hello,
-    out: mpsc::Sender<Outgoing>,
+    out: WayOut,
 ) -> Result<Result<Session, RejectCode>, StoreError> {
     let session = Session {
         conn: format!("{}/{conn_id}", boot.id),
@@ -82,7 +82,7 @@ fn welcome<S: Store>(
     session: &Session,
     conn_id: ConnId,
     opened: Vec<(DocId, Incarnation, Homed, u64)>,
-    out: mpsc::Sender<Outgoing>,
+    out: WayOut,
 ) {
     let (app, boot, session) = (app.clone(), boot.clone(), session.clone());
     tx.after_commit(Box::new(move || {

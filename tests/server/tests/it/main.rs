@@ -15,6 +15,7 @@ mod processes;
 mod resume;
 mod saves;
 mod settle;
+mod slow;
 mod sockets;
 mod store;
 mod tab;
