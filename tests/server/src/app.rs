@@ -7,10 +7,12 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use crate::config::Config;
+use crate::decide::Answer;
 use crate::faults::Faults;
 use crate::hub::Hub;
+use crate::principal::Principal;
 use crate::sockets::Sockets;
-use crate::store::{Store, StoreError, fresh_id};
+use crate::store::{Store, StoreError, Tx, fresh_id};
 use crate::tickets::Tickets;
 use crate::waiters::Waiters;
 
@@ -58,6 +60,26 @@ impl<S: Store> App<S> {
             std::mem::replace(&mut *self.boot.lock().unwrap_or_else(PoisonError::into_inner), Arc::new(Boot::new()));
         old.end();
         self.watch_deadlines().await
+    }
+
+    /// Whom the bearer token of a request is of (T6).
+    ///
+    /// # Errors
+    /// What to answer: 401, or 409 where the request is for another principal.
+    pub fn authenticate(&self, headers: &axum::http::HeaderMap) -> Result<Principal, Answer> {
+        crate::http::authenticate(&self.config.tokens, headers)
+    }
+
+    /// Runs a unit of work on the store: a team's own tables are made and read with it.
+    ///
+    /// # Errors
+    /// As the work; or a store that does not answer, with everything undone.
+    pub async fn transact<T, E>(&self, work: impl FnOnce(&dyn Tx) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        self.store.transact(work).await
     }
 
     /// Ends this life.

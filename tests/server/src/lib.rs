@@ -7,6 +7,7 @@
 //! | [`store`] | the transaction's vocabulary, and SQLite or PostgreSQL behind it |
 //! | `service` | units of work: read rows, decide, write, and speak after the commit |
 //! | [`edit`] | the edits of §10 on stored text |
+//! | [`own`] | a team's own writes behind a key |
 //! | [`http`] | the routes and the socket |
 //! | [`agent`] | the command line that writes with an op key |
 //!
@@ -23,6 +24,7 @@ pub mod http;
 mod hub;
 mod listen;
 pub mod net;
+pub mod own;
 pub mod principal;
 mod server;
 mod service;
@@ -35,4 +37,5 @@ mod way_out;
 pub use app::App;
 pub use config::{Config, Token};
 pub use faults::{Faults, Point, Switches};
+pub use own::{Claimed, KeyedRequest, keyed};
 pub use server::{Server, StartError};

@@ -126,17 +126,22 @@ fn store(row: &KeyRow, document: &Document, write: &Write<'_>, facts: &ExecuteFa
     let text = edit::apply(&document.text, write.edit, facts.max_doc_bytes)?;
     let document = Document { text, seq: document.seq + 1 };
     let answer = Answer::new(200, json!({"seq": document.seq, "doc": write.doc.as_str()}));
-    let row = KeyRow {
+    Ok(Execution::Store { row: store_claimed(row, &answer, facts.now), document })
+}
+
+/// The row of a direct write: `done` with its answer, to be written in the write's own transaction (S2).
+pub fn store_claimed(row: &KeyRow, answer: &Answer, now: u64) -> KeyRow {
+    KeyRow {
         state: KeyState::Done,
         recorded: Some(answer.record()),
         settled_by: Some(SettledBy::Write),
-        settled_at: Some(facts.now),
+        settled_at: Some(now),
         ..row.clone()
-    };
-    Ok(Execution::Store { row, document })
+    }
 }
 
-fn refuse_claimed(row: &KeyRow, answer: Answer, now: u64) -> KeyRow {
+/// The row of a claimed write that was refused, and wrote nothing (S4).
+pub fn refuse_claimed(row: &KeyRow, answer: Answer, now: u64) -> KeyRow {
     released(row, answer, SettledBy::Write, now)
 }
 

@@ -22,18 +22,22 @@ impl<S: Store> FromRequestParts<Arc<App<S>>> for Caller {
     type Rejection = Answer;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App<S>>) -> Result<Self, Answer> {
-        let principal = bearer(&parts.headers)
-            .and_then(|token| principal_of(&app.config.tokens, token))
-            .ok_or_else(|| Answer::error(401, "unauthorized", "a bearer token is needed"))?;
-        if let Some(meant) = parts.headers.get("patchkeep-principal")
-            && meant.as_bytes() != principal.to_string().as_bytes()
-        {
-            let answer =
-                Answer::error(409, "principal_mismatch", "the request is for another principal than the token");
-            return Err(answer.not_processed());
-        }
-        Ok(Self(principal))
+        authenticate(&app.config.tokens, &parts.headers).map(Self)
     }
+}
+
+/// Whom the bearer token is of, and that the request is meant for that principal (T6).
+pub(crate) fn authenticate(tokens: &[(Token, Principal)], headers: &HeaderMap) -> Result<Principal, Answer> {
+    let principal = bearer(headers)
+        .and_then(|token| principal_of(tokens, token))
+        .ok_or_else(|| Answer::error(401, "unauthorized", "a bearer token is needed"))?;
+    if let Some(meant) = headers.get("patchkeep-principal")
+        && meant.as_bytes() != principal.to_string().as_bytes()
+    {
+        let answer = Answer::error(409, "principal_mismatch", "the request is for another principal than the token");
+        return Err(answer.not_processed());
+    }
+    Ok(principal)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{OriginalUri, Path, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
-use patchkeep_core::digest;
+use patchkeep_core::digest::{self, Digest};
 use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json::{self, Value};
 use serde_json::json;
@@ -16,7 +16,7 @@ use super::caller::{Caller, From};
 use super::reply::{bad_request, internal, lose};
 use crate::app::App;
 use crate::decide::{Answer, Attempt, KeyId, Save};
-use crate::principal::OpKey;
+use crate::principal::{OpKey, Principal};
 use crate::service::{self, KeyedWrite, Outcome, Saved};
 use crate::store::Store;
 
@@ -47,10 +47,7 @@ pub(super) async fn patch<S: Store>(
     headers: HeaderMap,
     Text(body): Text,
 ) -> Response {
-    let write = body.and_then(|body| {
-        let id = KeyId { principal, key: op_key(&headers)? };
-        keyed_write(id, &doc, uri.path(), &headers, &body)
-    });
+    let write = body.and_then(|body| keyed_write(principal, &doc, uri.path(), &headers, &body));
     let write = match write {
         Ok(write) => write,
         Err(answer) => return answer.into_response(),
@@ -116,7 +113,13 @@ fn texts(ids: &[PatchId]) -> Vec<String> {
     ids.iter().map(ToString::to_string).collect()
 }
 
-fn keyed_write(id: KeyId, doc: &str, path: &str, headers: &HeaderMap, body: &str) -> Result<KeyedWrite, Answer> {
+fn keyed_write(
+    principal: Principal,
+    doc: &str,
+    path: &str,
+    headers: &HeaderMap,
+    body: &str,
+) -> Result<KeyedWrite, Answer> {
     let fingerprint = digest::fingerprint(Method::PATCH.as_str(), path, body)
         .map_err(|e| bad_request("malformed", &format!("the body has no canonical form: {e}")))?;
     let value = json::parse(body).map_err(|e| bad_request("malformed", &e.to_string()))?;
@@ -126,15 +129,25 @@ fn keyed_write(id: KeyId, doc: &str, path: &str, headers: &HeaderMap, body: &str
         None => false,
         Some(guarded) => guarded.as_bool().ok_or_else(|| bad_request("malformed", "`guarded` must be a boolean"))?,
     };
+    let attempt = read_attempt(principal, format!("PATCH {path}"), fingerprint, headers)?;
+    Ok(KeyedWrite { attempt, doc: doc_id(doc)?, edit: edit.raw.to_owned(), guarded })
+}
+
+/// What the headers say of an attempt (K2).
+pub(crate) fn read_attempt(
+    principal: Principal,
+    route: String,
+    fingerprint: Digest,
+    headers: &HeaderMap,
+) -> Result<Attempt, Answer> {
+    let id = KeyId { principal, key: op_key(headers)? };
     let number = number_header(headers, "idempotency-attempt")?.unwrap_or(1);
     if number == 0 {
         return Err(bad_request("malformed", "`Idempotency-Attempt` counts from 1"));
     }
     let first_at = number_header(headers, "idempotency-first-attempt")?.or_else(|| minted_at(&id.key));
     let ask = asked(headers)?;
-    let route = format!("PATCH {path}");
-    let attempt = Attempt { id, route, fingerprint, number, first_at, ask };
-    Ok(KeyedWrite { attempt, doc: doc_id(doc)?, edit: edit.raw.to_owned(), guarded })
+    Ok(Attempt { id, route, fingerprint, number, first_at, ask })
 }
 
 /// A UUIDv7 says when it was minted, which is before its first attempt.

@@ -10,6 +10,9 @@ mod socket;
 
 use std::sync::Arc;
 
+pub(crate) use caller::authenticate;
+pub(crate) use docs::read_attempt;
+
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::{HeaderName, HeaderValue, Method, header};

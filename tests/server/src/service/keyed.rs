@@ -18,7 +18,7 @@ use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
 use crate::waiters::Waiter;
 
 /// How long a caller waits before it asks about an attempt that is still under way, in ms.
-const ASK_AGAIN_MS: u64 = 1000;
+pub(crate) const ASK_AGAIN_MS: u64 = 1000;
 
 /// How often a tab is elected for one attempt, should they move under its hands.
 const ELECTIONS: usize = 3;
@@ -42,9 +42,11 @@ pub(crate) enum Outcome {
 }
 
 /// Why a unit of work was undone: the store's fault, or the claim is another attempt's by now.
-enum Undo {
+pub(crate) enum Undo {
     Store(StoreError),
     ClaimLost,
+    /// The write itself said no; this is to be answered, and nothing of it stays.
+    Refused(Answer),
     /// The elected tab said hello, or replaced its content, in a unit of work that shares this one's commit: what is
     /// known of sockets is behind the database until then.
     Moved,
@@ -102,7 +104,7 @@ pub(crate) async fn keyed<S: Store>(
         match app.store.transact(written).await {
             Ok(executed) => next = executed,
             Err(Undo::Moved) => {}
-            Err(Undo::ClaimLost) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
+            Err(Undo::ClaimLost | Undo::Refused(_)) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
             Err(Undo::Store(error)) => return Err(error),
         }
     }
@@ -115,6 +117,26 @@ pub(crate) async fn keyed<S: Store>(
         // The claim runs out with its lease, and nothing was done under it.
         Next::Execute(_) => Ok(Outcome::Answer(in_flight(ASK_AGAIN_MS))),
     }
+}
+
+/// The claim of a write that is no edit of a document (S1, S3): the key is this attempt's, or that is the answer.
+pub(crate) async fn claim_only<S: Store>(
+    app: &Arc<App<S>>,
+    attempt: Attempt,
+) -> Result<Result<KeyRow, Answer>, StoreError> {
+    let (app2, boot) = (app.clone(), app.boot());
+    let next = app.store.transact(move |tx| begin(tx, &app2, &boot, &attempt)).await?;
+    Ok(match next {
+        Next::Execute(row) => Ok(*row),
+        Next::Tell(told) => Err(compose(told).await),
+        // Under this fingerprint nothing is ever handed out.
+        Next::Wait(_) => Err(in_flight(ASK_AGAIN_MS)),
+    })
+}
+
+/// Writes the row of a claimed write while the claim is still this attempt's; otherwise everything is undone with it.
+pub(crate) fn complete(tx: &dyn Tx, row: &KeyRow) -> Result<(), Undo> {
+    if tx.update_key(row, Guard::Claim(row.claim_token))? { Ok(()) } else { Err(Undo::ClaimLost) }
 }
 
 /// K8: what is known of a key, by its name alone. Never claims, never writes.
@@ -235,22 +257,22 @@ fn run<S: Store>(
         max_edit_bytes: app.config.max_edit_bytes(),
         max_doc_bytes: app.config.max_doc_bytes,
     };
-    let claimed = Guard::Claim(row.claim_token);
-    let held = |changed: bool| if changed { Ok(()) } else { Err(Undo::ClaimLost) };
     match execute(row, document.as_ref(), &wanted, elected.as_ref(), &facts) {
         Execution::Refuse(row) => {
-            held(tx.update_key(&row, claimed)?)?;
+            complete(tx, &row)?;
             Ok(Next::Tell(look(tx, boot, row, false)?))
         }
         Execution::Store { row, document } => {
-            held(tx.put_document(workspace, &write.doc, &document)?)?;
-            held(tx.update_key(&row, claimed)?)?;
+            if !tx.put_document(workspace, &write.doc, &document)? {
+                return Err(Undo::ClaimLost);
+            }
+            complete(tx, &row)?;
             let (boot2, workspace, doc) = (boot.clone(), workspace.clone(), write.doc.clone());
             tx.after_commit(Box::new(move || boot2.hub.doc_changed(&workspace, &doc, document.seq, None)));
             Ok(Next::Tell(look(tx, boot, row, false)?))
         }
         Execution::HandOut(row) => {
-            held(tx.update_key(&row, claimed)?)?;
+            complete(tx, &row)?;
             tx.put_base(&row.id, document.as_ref().map_or("", |d| &d.text))?;
             let Some(plan) = &row.plan else { return Err(Undo::ClaimLost) };
             let waiter = boot.waiters.join(plan.patch_id);

@@ -6,9 +6,12 @@ use super::StoreError;
 
 /// One value. Numbers are 64 bits, and unsigned ones keep their bits; flags are 0 and 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Cell {
+pub enum Cell {
+    /// Nothing.
     Null,
+    /// A number.
     Integer(i64),
+    /// A text.
     Text(String),
 }
 
@@ -73,6 +76,11 @@ impl Cells {
 
     pub(super) fn integer(&mut self) -> Result<u64, StoreError> {
         self.maybe_integer()?.ok_or(StoreError::Unreadable("a number is missing"))
+    }
+
+    /// What is left of it.
+    pub(super) fn rest(self) -> Vec<Cell> {
+        self.0.collect()
     }
 
     /// An id or a digest.

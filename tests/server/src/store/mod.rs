@@ -13,6 +13,7 @@ mod sql;
 mod sqlite;
 
 pub use any::AnyStore;
+pub use cells::Cell;
 pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
 
@@ -120,6 +121,14 @@ pub trait Tx {
 
     /// How many rows of a principal's workspace are in each state, for operators.
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError>;
+
+    /// Runs a statement on the host's own tables, in this transaction, and counts the rows it changed. Parameters are
+    /// written `?1`, `?2`, … in any order.
+    fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError>;
+
+    /// Runs a query on the host's own tables, in this transaction. Columns are 64-bit integers, texts, or `BYTEA` that
+    /// is a text.
+    fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError>;
 
     /// What happens once this is committed.
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>);

@@ -141,8 +141,11 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
                 format!("patch_id = ?{a} AND state = ?{b}")
             }
         };
+        // The diff of S6 is for a key that is open; nobody reads its base afterwards.
+        let base = if row.state.is_open() { "" } else { ", base_body = NULL" };
         let set = set.join(", ");
-        let sql = format!("UPDATE op_key SET {set} WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3 AND {held}");
+        let sql =
+            format!("UPDATE op_key SET {set}{base} WHERE workspace_id = ?1 AND user_id = ?2 AND key = ?3 AND {held}");
         self.changed(&sql, &values)
     }
 
@@ -236,6 +239,14 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         rows.into_iter().map(|mut row| Ok((row.word("state", KeyState::from_word)?, row.integer()?))).collect()
     }
 
+    fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
+        self.connection.execute(sql, params)
+    }
+
+    fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError> {
+        Ok(self.connection.query(sql, params)?.into_iter().map(Cells::rest).collect())
+    }
+
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>) {
         self.effects.borrow_mut().push(effect);
     }
@@ -247,5 +258,5 @@ fn scope(id: &KeyId) -> [Cell; 3] {
 }
 
 /// Settled without an effect still open, or claimed and never gone on with.
-const PURGEABLE: &str = "((state IN ('done', 'refused') AND settled_at < ?1)
+const PURGEABLE: &str = "((state IN ('done', 'refused', 'lost') AND settled_at < ?1)
                          OR (state = 'claimed' AND lease_until < ?1))";

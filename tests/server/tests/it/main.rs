@@ -9,6 +9,7 @@ mod edits;
 mod faults;
 mod keys;
 mod limits;
+mod own;
 mod place;
 mod postgres;
 mod processes;
