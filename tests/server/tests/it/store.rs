@@ -1,7 +1,7 @@
 //! The stores: units of work, their effects, and the schema ladder.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use patchkeep_core::ids::DocId;
 use patchkeep_server::decide::Document;
@@ -111,7 +111,7 @@ async fn s11_a_crash_after_any_statement_of_the_ladder_changes_nothing_in_the_en
         assert_eq!(place.schema(), whole, "after {crashes} statements");
         let kept = used.then(|| Document { text: "kept".into(), seq: 7 });
         assert_eq!(stored(&store).await, kept, "after {crashes} statements");
-        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step ORDER BY step").len(), 4);
+        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step ORDER BY step").len(), 6);
         if complete {
             break;
         }
@@ -141,4 +141,95 @@ async fn the_databases_clock_does_not_go_back() {
     assert_eq!(now().await, late);
     place.ahead.store(2_000_000, Ordering::SeqCst);
     assert!(now().await >= late + 1_000_000);
+}
+
+/// A database at a step of the ladder, and no further.
+fn at_step(step: usize) -> Place {
+    let place = Place::new();
+    place.migrate_partly(statements_to(step));
+    place
+}
+
+/// After how many statements a step is taken: found once, by trying.
+fn statements_to(step: usize) -> usize {
+    static TAKEN: OnceLock<Vec<usize>> = OnceLock::new();
+    let found = TAKEN.get_or_init(|| {
+        let mut taken = Vec::new();
+        for statements in 0.. {
+            let place = Place::new();
+            let complete = place.migrate_partly(statements);
+            let ledger = place.schema().iter().flatten().any(|line| line.contains("schema_step"));
+            if ledger && place.texts("SELECT CAST(step AS TEXT) FROM schema_step").len() > taken.len() {
+                taken.push(statements);
+            }
+            if complete {
+                break;
+            }
+        }
+        taken
+    });
+    assert_eq!(found.len(), STEPS);
+    found[step - 1]
+}
+
+const STEPS: usize = 6;
+
+#[tokio::test]
+async fn s11_a_database_from_before_the_ledger_is_recognised_at_every_shape() {
+    let reference = Place::new();
+    drop(reference.store().await.unwrap());
+    for step in 1..=STEPS {
+        let place = at_step(step);
+        place.execute("INSERT INTO document (workspace_id, doc, text, seq) VALUES ('ws', 'd', 'kept', 7)");
+        place.execute("DROP TABLE schema_step");
+        // It dies while it is recognised, and again.
+        place.migrate_partly(2);
+        let store = place.store().await.unwrap();
+        assert_eq!(place.schema(), reference.schema(), "from step {step}");
+        assert_eq!(stored(&store).await, Some(Document { text: "kept".into(), seq: 7 }), "from step {step}");
+        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step").len(), STEPS);
+    }
+}
+
+#[tokio::test]
+async fn s11_a_table_made_anew_under_another_key_keeps_every_row_and_every_column() {
+    const OLD: usize = 4;
+    const ROWS: usize = 3;
+    let rows = |place: &Place| {
+        let mut rows = place.texts(
+            "SELECT tab_id || ' ' || doc || ' ' || CAST(ordinal AS TEXT) || ' ' || incarnation || ' ' || \"the note\"
+             FROM tab_incarnation",
+        );
+        rows.sort();
+        rows
+    };
+    let fill = |place: &Place| {
+        place.execute("ALTER TABLE tab_incarnation ADD COLUMN \"the note\" TEXT");
+        for n in 1..=ROWS {
+            place.execute(&format!(
+                "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation, \"the note\")
+                 VALUES ('t', 'd', {n}, 1, 'i{n}', 'note {n}')"
+            ));
+        }
+    };
+    let whole = at_step(OLD);
+    fill(&whole);
+    let before = rows(&whole);
+    assert_eq!(before.len(), ROWS);
+    drop(whole.store().await.unwrap());
+    assert_eq!(rows(&whole), before);
+    let mut crashes = 0;
+    loop {
+        let place = at_step(OLD);
+        fill(&place);
+        let complete = place.migrate_partly(crashes);
+        assert_eq!(rows(&place), before, "after {crashes} statements");
+        drop(place.store().await.unwrap());
+        assert_eq!((rows(&place), place.schema()), (before.clone(), whole.schema()), "after {crashes} statements");
+        if complete {
+            break;
+        }
+        crashes += 1;
+    }
+    assert!(crashes > 6, "{crashes}");
 }
