@@ -14,6 +14,8 @@ pub enum Point {
     Writing,
     /// The write is committed, or the patch handed out, and the caller has no answer.
     Committed,
+    /// What was handed out has settled, and the caller has no answer.
+    Settled,
 }
 
 /// What goes wrong next.

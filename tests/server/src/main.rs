@@ -148,28 +148,30 @@ async fn main() -> ExitCode {
 }
 
 async fn run(serve: Serve) -> Result<(), String> {
+    // Before anybody is told that it runs: who reads that line may ask it to end at once.
+    let asked_to_end = asked_to_end();
     let server = Server::start(serve.config()?).await.map_err(|e| e.to_string())?;
     // Whoever started this reads the line to learn the port; a closed pipe is no reason to stop.
     let _unread = writeln!(std::io::stdout(), "listening on {}", server.url());
-    asked_to_end().await;
+    asked_to_end.await;
     server.stop().await;
     Ok(())
 }
 
-async fn asked_to_end() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let interrupt = tokio::signal::ctrl_c();
-    match signal(SignalKind::terminate()) {
-        Ok(mut terminate) => {
-            tokio::select! {
-                _ = interrupt => {}
-                _ = terminate.recv() => {}
-            }
+fn asked_to_end() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+    let heard = |kind| signal(kind).inspect_err(|error| tracing::warn!(%error, "a signal cannot be heard")).ok();
+    async fn next(heard: Option<Signal>) {
+        match heard {
+            Some(mut heard) => drop(heard.recv().await),
+            None => std::future::pending().await,
         }
-        Err(error) => {
-            tracing::warn!(%error, "only an interrupt ends this server");
-            // An error here means the same: there is no signal to wait for.
-            let _ended = interrupt.await;
+    }
+    let (interrupt, terminate) = (heard(SignalKind::interrupt()), heard(SignalKind::terminate()));
+    async {
+        tokio::select! {
+            () = next(interrupt) => {}
+            () = next(terminate) => {}
         }
     }
 }

@@ -113,7 +113,11 @@ pub(crate) async fn keyed<S: Store>(
     }
     match next {
         Next::Tell(told) => Ok(Outcome::Answer(compose(told).await)),
-        Next::Wait(waiting) => wait(app, boot, waiting).await,
+        Next::Wait(waiting) => {
+            let outcome = wait(app, boot, waiting).await;
+            app.faults.pass_by(Point::Settled).await;
+            outcome
+        }
         // The claim runs out with its lease, and nothing was done under it.
         Next::Execute(_) => Ok(Outcome::Answer(in_flight(ASK_AGAIN_MS))),
     }

@@ -9,11 +9,11 @@ use tokio::process::{Child, Command};
 use crate::place::Place;
 use crate::world::{PATIENCE, read};
 
-const SECRET: &str = "a-secret-that-must-not-be-logged";
+pub const SECRET: &str = "a-secret-that-must-not-be-logged";
 
-async fn start(db: &Place) -> (Child, String) {
+pub async fn start(db: &Place) -> (Child, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_patchkeep-server"))
-        .args(["serve", "--demo", "--faults", "--lease-ms", "50"])
+        .args(["serve", "--demo", "--faults", "--lease-ms", "50", "--patch-timeout-ms", "3000"])
         .args(db.args())
         .env("PATCHKEEP_SERVER_TOKENS", format!("{SECRET}=ws/user"))
         .env("RUST_LOG", "trace")
@@ -28,7 +28,7 @@ async fn start(db: &Place) -> (Child, String) {
     (child, url)
 }
 
-async fn append(http: &reqwest::Client, url: &str, n: usize, attempt: u64) -> Option<u16> {
+pub async fn append(http: &reqwest::Client, url: &str, n: usize, attempt: u64) -> Option<u16> {
     let request = http
         .patch(format!("{url}/api/docs/notes/second"))
         .bearer_auth(SECRET)

@@ -8,6 +8,7 @@ mod delivery;
 mod edits;
 mod faults;
 mod keys;
+mod killed;
 mod limits;
 mod own;
 mod place;

@@ -113,7 +113,11 @@ impl Socket {
     }
 
     pub async fn with_ticket(world: &World, ticket: &str) -> Self {
-        let url = format!("ws://{}/api/socket?ticket={ticket}", world.server.addr());
+        Self::dial(&format!("ws://{}/api/socket?ticket={ticket}", world.server.addr())).await
+    }
+
+    /// Connects to a server of whatever process, with a ticket in the URL.
+    pub async fn dial(url: &str) -> Self {
         let (stream, _) = tokio_tungstenite::connect_async(url).await.unwrap();
         let (sink, mut stream) = stream.split();
         let (tell, heard) = mpsc::unbounded_channel();
