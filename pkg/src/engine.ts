@@ -10,6 +10,8 @@ export interface EngineSession {
   info(): string;
   /** An array of records. */
   records(): string;
+  /** The journal as lines of JSON, a header first. */
+  exportJournal(): string;
   openDocument(
     doc: string,
     baseSeq: number,

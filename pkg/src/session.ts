@@ -164,6 +164,14 @@ export class Session extends TypedEventTarget<SessionEventMap> {
     return this.getSnapshot().records;
   }
 
+  /**
+   * The whole journal as lines of JSON: a header with version, ids and the SHA-256 of each line, then a line for each
+   * record. It holds document ids, patch ids, digests and what handlers returned, and no text of any document.
+   */
+  exportJournal(): string {
+    return this.#call((engine) => engine.exportJournal());
+  }
+
   /** The records as they change, from now on, until the session ends or the loop is left; of one record the newest. */
   async *recordChanges(options: { readonly signal?: AbortSignal } = {}): AsyncGenerator<RecordView, void> {
     const waiting = new Map<PatchId, RecordView>();

@@ -249,7 +249,7 @@ function forwarding<T extends object>(target: () => T | undefined, own: Partial<
 }
 
 /** What a session may still say and read once it has left: handlers that run settle, and nothing of that is dropped (J3). */
-const AFTERWARDS: ReadonlySet<PropertyKey> = new Set(["info", "records", "handlerAnswered", "reconcileAnswered", "stillWanted"]);
+const AFTERWARDS: ReadonlySet<PropertyKey> = new Set(["info", "records", "exportJournal", "handlerAnswered", "reconcileAnswered", "stillWanted"]);
 
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 

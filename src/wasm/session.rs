@@ -59,6 +59,12 @@ impl EngineSession {
         text::records(&self.0.read(Session::records))
     }
 
+    /// The journal as lines of JSON, a header first.
+    #[wasm_bindgen(js_name = exportJournal)]
+    pub fn export_journal(&self) -> String {
+        self.0.read(Session::export_journal)
+    }
+
     /// Opens a document; `carried` are the patch ids that its content is known to hold, joined by spaces.
     ///
     /// # Errors

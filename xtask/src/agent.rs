@@ -1,4 +1,4 @@
-//! `agent -- ARGS`, `vectors ARGS`, `simulate ARGS`: our own binaries, called as if they were typed directly. Arguments, the caller's
+//! `agent -- ARGS`, `vectors ARGS`, `journal ARGS`, `simulate ARGS`: our own binaries, called as if they were typed directly. Arguments, the caller's
 //! folder, output and exit code pass through unchanged.
 
 use std::ffi::OsString;
@@ -32,6 +32,12 @@ pub fn agent(args: &[OsString]) -> Result<ExitCode> {
 pub fn vectors(args: &[OsString]) -> Result<ExitCode> {
     cargo(&["build", "--quiet", "--package", "patchkeep-rules", "--bin", "vectors"]).run()?;
     pass_on(Cmd::new(paths::native_binary("vectors")).args(args))
+}
+
+/// Looks at an exported journal.
+pub fn journal(args: &[OsString]) -> Result<ExitCode> {
+    cargo(&["build", "--quiet", "--package", "patchkeep-rules", "--bin", "journal"]).run()?;
+    pass_on(Cmd::new(paths::native_binary("journal")).args(args))
 }
 
 /// Runs the simulator. Its dev build is quick to make and fast enough to try a thousand seeds in seconds.

@@ -1,6 +1,8 @@
 //! `ci`: what has to hold before anything is merged. `.ci/run` calls it, and so can anybody. `bench`: the measured part,
 //! which is run and read, and asserts nothing.
 
+use std::ffi::OsString;
+
 use anyhow::{Result, bail};
 
 use crate::tools::browser;
@@ -30,6 +32,14 @@ pub fn run() -> Result<()> {
         bail!("ci failed: {}", failed.join(", "));
     }
     Ok(())
+}
+
+/// Crash points: as many as are asked for.
+pub fn crashes(args: &[OsString]) -> Result<()> {
+    let browser = browser::ensure()?;
+    build::all()?;
+    let program = ["run", "--quiet", "--package", "patchkeep-e2e", "--bin", "crashes", "--"];
+    browser.tell(cargo(&program).args(args)).run()
 }
 
 /// The table of latencies, rates and sizes.

@@ -75,6 +75,18 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<OsString>,
     },
+    /// Kill a page at random steps, with the real server: `crashes 1000` (points, then a seed)
+    Crashes {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true)]
+        args: Vec<OsString>,
+    },
+    /// Check a journal that `session.exportJournal()` gave: `journal verify FILE`
+    Journal {
+        /// Passed on as they are
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Everything that has to hold: lint, size, demo --check, test
     Ci,
 }
@@ -100,6 +112,8 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Doctor => doctor::run(),
         Command::Vectors { args } => return agent::vectors(&args),
         Command::Simulate { args } => return agent::simulate(&args),
+        Command::Crashes { args } => ci::crashes(&args)?,
+        Command::Journal { args } => return agent::journal(&args),
         Command::Ci => ci::run()?,
     }
     Ok(ExitCode::SUCCESS)

@@ -1,9 +1,11 @@
 //! The journal of one tab (§4): one record per patch, and what it proves.
 
 mod codec;
+mod export;
 mod index;
 mod record;
 
 pub use codec::CorruptRecord;
+pub use export::{EXPORT_VERSION, ExportFlaw, ExportHeader, export, verify};
 pub use index::Journal;
 pub use record::{Record, RecordState};

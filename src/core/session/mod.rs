@@ -40,7 +40,7 @@ use self::document::{Call, Document};
 use self::store::StoreQueue;
 use crate::error::ProblemCode;
 use crate::ids::{DocId, Incarnation, JournalId, PatchId, Uuid};
-use crate::journal::{CorruptRecord, Journal, Record};
+use crate::journal::{CorruptRecord, ExportHeader, Journal, Record, export};
 use crate::map::SmallMap;
 use crate::storage::{Durability, StorageFault};
 use crate::tab::{Connection, Identity, Phase, ServerClock};
@@ -189,6 +189,13 @@ impl Session {
     /// Every record, in no particular order.
     pub fn records(&self) -> Vec<RecordView> {
         self.journal.records().map(|r| self.view(r)).collect()
+    }
+
+    /// The whole journal as text that can leave the browser; [`crate::journal::verify`] checks it.
+    pub fn export_journal(&self) -> String {
+        let Identity { tab_id, epoch, .. } = self.identity;
+        let header = ExportHeader { journal_id: self.journal.id, tab_id, epoch, durability: self.journal.durability };
+        export(header, self.journal.records())
     }
 
     /// Whether a closed session still has something to write: its identity is handed over afterwards.

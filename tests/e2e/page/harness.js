@@ -52,8 +52,10 @@ class TestDocument {
   /** Makes a text edit's effect. */
   effect(patch) {
     const plan = planTextEdit(this.text, patch.body);
+    globalThis.pkSteps?.step();
     this.text = this.text.slice(0, plan.at) + plan.insert + this.text.slice(plan.at + plan.delete);
     this.effects.push(patch.patchId);
+    globalThis.pkSteps?.step();
   }
 
   reconcile(record) {

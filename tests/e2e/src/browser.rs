@@ -233,7 +233,7 @@ fn webkit(setup: &Setup, browser: &Path) -> Value {
 }
 
 /// Headless, also as root in a container, and without a word to the outside.
-const CHROMIUM_ARGS: &[&str] = &[
+pub(crate) const CHROMIUM_ARGS: &[&str] = &[
     "--headless",
     "--no-sandbox",
     "--disable-gpu",

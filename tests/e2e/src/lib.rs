@@ -5,6 +5,7 @@
 //! | --- | --- |
 //! | [`engine`] | the three engines, and the cell of the matrix that a case leaves for each |
 //! | [`browser`] | a driver and one browser with a profile of its own |
+//! | [`cdp`], [`crashes`] | a Chromium without a driver, killed at random steps |
 //! | [`processes`] | what runs below a process, and how it is killed |
 //! | [`page`] | the test page: a string document whose handlers a test writes, in JavaScript |
 //! | [`mod@reference`] | the reference server in this process, and a caller that writes to it |
@@ -16,6 +17,8 @@
 //! | [`wait`] | waiting for conditions; nothing here sleeps for a guessed time |
 
 pub mod browser;
+pub mod cdp;
+pub mod crashes;
 pub mod demo_page;
 pub mod engine;
 pub mod frames;

@@ -60,7 +60,8 @@ pub async fn with_demo_page(docs: &[(&str, &str)], test: impl AsyncFnOnce(&DemoP
 }
 
 impl Reference {
-    async fn start(docs: &[(&str, &str)], tune: impl FnOnce(&mut Config)) -> Self {
+    /// Starts one that holds these documents.
+    pub async fn start(docs: &[(&str, &str)], tune: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::Builder::new().prefix("patchkeep-e2e-").tempdir().expect("a folder for the database");
         let mut config = Config::new(folder.path().join("patchkeep.db"));
         config.tokens = vec![(Token::new(TOKEN), PRINCIPAL.parse().expect("a principal"))];

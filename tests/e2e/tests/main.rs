@@ -5,6 +5,7 @@ mod b14_order;
 mod b15_one_socket;
 mod b16_refused_for_good;
 mod b17_frame_limit;
+mod crashes;
 mod demo_page;
 mod hostile_frames;
 mod identity;

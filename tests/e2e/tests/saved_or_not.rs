@@ -11,6 +11,7 @@ patchkeep_e2e::on_each_engine!(
     b05_restored_from_one_side_and_replayed_from_the_other_it_lands_once,
     b05_no_answer_about_a_patch_is_an_unknown_in_time,
     j05_every_state_of_a_record_is_answered_by_its_own_rule,
+    export_a_journal_leaves_the_browser_whole,
     j06_a_co_committed_effect_comes_back_with_its_draft,
     j06_a_mark_that_comes_too_late_for_its_transaction_is_explained,
     j06_an_effect_that_died_unsaved_is_shown_as_left_behind,
@@ -172,6 +173,28 @@ async fn j05_every_state_of_a_record_is_answered_by_its_own_rule() {
             assert_eq!((&told["type"], &told["reason"]), (&json!(kind), &reason), "{n}: {told}");
         }
         assert_eq!((page.text("d1").await.as_str(), page.calls("d1").await), ("X", 0));
+    })
+    .await;
+}
+
+async fn export_a_journal_leaves_the_browser_whole() {
+    with_raw_server(async |page, server| {
+        page.start_on(&server.url(), &["d1"]).await;
+        let (mut socket, hello) = server.welcome().await;
+        for n in 1..=3 {
+            socket.send(hello.frame(&Patch::append(n, "d1", "secret text"))).await;
+            socket.skip_to("patch_ack").await;
+        }
+        let text = page.eval("pk.session.exportJournal()").await;
+        let text = text.as_str().expect("lines");
+        let records = patchkeep_core::journal::verify(text).expect("nothing is wrong with it");
+        assert_eq!(
+            records.iter().map(|record| record.patch_id.to_string()).collect::<Vec<_>>(),
+            [1, 2, 3].map(patch_id)
+        );
+        assert!(text.starts_with("{\"patchkeep\":\"journal\",\"version\":1,") && text.contains(hello.journal_id()));
+        assert!(!text.contains("secret text"));
+        assert!(patchkeep_core::journal::verify(&text.replacen("applied", "refused", 1)).is_err());
     })
     .await;
 }
