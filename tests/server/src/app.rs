@@ -48,6 +48,13 @@ impl<S: Store> App<S> {
         let app = Arc::new(Self { store, config, faults: Faults::default(), boot });
         app.seed().await?;
         app.watch_deadlines().await?;
+        let (listener, runtime) = (Arc::downgrade(&app), Handle::current());
+        app.store.listen(Box::new(move |word| {
+            let _in_runtime = runtime.enter();
+            if let Some(app) = listener.upgrade() {
+                crate::service::heard(&app, &app.boot(), word);
+            }
+        }));
         Ok(app)
     }
 

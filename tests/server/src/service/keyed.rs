@@ -14,7 +14,7 @@ use crate::decide::{
     Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, too_many, view,
 };
 use crate::faults::Point;
-use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
+use crate::store::{Guard, Store, StoreError, Tx, Word, fresh_id};
 use crate::waiters::Waiter;
 
 /// How long a caller waits before it asks about an attempt that is still under way, in ms.
@@ -216,6 +216,10 @@ fn join<S: Store>(
     if !tx.update_key(rejoined.row(), guard)? {
         return Ok(Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))));
     }
+    if matches!(rejoined, Rejoin::Gone(_)) {
+        // Its socket may be another process's.
+        tx.tell_others(&Word::Retried(plan.patch_id))?;
+    }
     let mut until = plan.expires_at;
     let mut say = Say::default();
     match (&rejoined, rejoined.row().plan.as_ref()) {
@@ -231,6 +235,45 @@ fn join<S: Store>(
     let waiter = boot.waiters.join(plan.patch_id);
     say.after_commit(tx, app, boot, plan.recipient.tab_id, here.as_ref().map(|h| h.conn.as_str()));
     Ok(Next::Wait(Waiting { id: row.id, patch_id: plan.patch_id, waiter, until, replayed: true }))
+}
+
+/// A word of another process: who waits looks again, and a retry that came there goes to the recipient here (S7).
+pub(crate) fn heard<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, word: Word) {
+    let patch_id = match word {
+        Word::Changed(patch_id) => return boot.changed(patch_id),
+        Word::Retried(patch_id) => patch_id,
+    };
+    let (app, boot2) = (app.clone(), boot.clone());
+    boot.spawn(async move {
+        let app2 = app.clone();
+        if let Err(error) = app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await {
+            tracing::warn!(%error, %patch_id, "a retry could not be forwarded");
+        }
+    });
+}
+
+fn forwarded<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, patch_id: PatchId) -> Result<(), StoreError> {
+    let Some(row) = tx.key_of_patch(patch_id)? else { return Ok(()) };
+    let Some(plan) = row.plan.clone() else { return Ok(()) };
+    if !matches!(row.state, KeyState::Delivered | KeyState::Unknown) {
+        return Ok(());
+    }
+    let guard = Guard::Patch(patch_id, row.state);
+    let owner = tx.tab(plan.recipient.tab_id)?;
+    let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
+    let Some(here) = here.filter(|h| owner.is_some_and(|o| o.conn == h.conn)) else { return Ok(()) };
+    let row = expired(&row, tx.now()).unwrap_or(row);
+    let rejoined = rejoin(&row, row.attempt, Some(&here));
+    let mut say = Say::default();
+    match (&rejoined, rejoined.row().plan.as_ref()) {
+        (Rejoin::Again(_), Some(plan)) => say.hand_out(plan),
+        (Rejoin::Ask(_), Some(plan)) => say.ask(plan),
+        _ => return Ok(()),
+    }
+    if tx.update_key(rejoined.row(), guard)? {
+        say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&here.conn));
+    }
+    Ok(())
 }
 
 /// S2, S4, S5: the claimed write. Its row is written under the claim token, or nothing is.

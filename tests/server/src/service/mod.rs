@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use patchkeep_core::ids::{DocId, PatchId};
 
-pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, keyed};
+pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, heard, keyed};
 pub(crate) use save::{Saved, save};
 pub(crate) use session::{Session, close, hello, open, report};
 pub(crate) use settle::settle;

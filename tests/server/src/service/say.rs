@@ -7,7 +7,7 @@ use patchkeep_core::ids::{PatchId, TabId};
 
 use crate::app::{App, Boot};
 use crate::decide::{Follow, KeyRow, Plan, Settled};
-use crate::store::{Guard, Store, StoreError, Tx};
+use crate::store::{Guard, Store, StoreError, Tx, Word};
 
 /// Collected while rows are written; nothing leaves before the commit (S5, R4).
 #[derive(Debug, Default)]
@@ -90,6 +90,11 @@ impl Say {
         tab_id: TabId,
         conn: Option<&str>,
     ) {
+        for patch_id in &self.changed {
+            if let Err(error) = tx.tell_others(&Word::Changed(*patch_id)) {
+                tracing::warn!(%error, "other processes are not told");
+            }
+        }
         let (app, boot, conn) = (app.clone(), boot.clone(), conn.map(str::to_owned));
         tx.after_commit(Box::new(move || {
             let per_frame = (app.config.max_frame_bytes / ENTRY_BYTES).saturating_sub(1).max(1);

@@ -1,6 +1,6 @@
 //! Whichever store a server was configured with.
 
-use super::{PostgresStore, SqliteStore, Store, StoreError, Tx};
+use super::{Hear, PostgresStore, SqliteStore, Store, StoreError, Tx};
 use crate::config::Config;
 
 /// SQLite, or PostgreSQL where there is a URL.
@@ -42,6 +42,13 @@ impl Store for AnyStore {
         match self {
             Self::Sqlite(store) => store.transact(work).await,
             Self::Postgres(store) => store.transact(work).await,
+        }
+    }
+
+    fn listen(&self, hear: Hear) {
+        match self {
+            Self::Sqlite(store) => store.listen(hear),
+            Self::Postgres(store) => store.listen(hear),
         }
     }
 

@@ -17,6 +17,8 @@ pub use cells::Cell;
 pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
 
+use std::fmt;
+
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId, Uuid};
 
 use crate::decide::{Announced, Document, KeyId, KeyRow, KeyState, TabOwner};
@@ -130,9 +132,45 @@ pub trait Tx {
     /// is a text.
     fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError>;
 
+    /// Tells the other processes on this database, once this is committed. An embedded database has none.
+    fn tell_others(&self, word: &Word) -> Result<(), StoreError>;
+
     /// What happens once this is committed.
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>);
 }
+
+/// What one process tells the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// The row of this patch was changed: who waits for it looks again.
+    Changed(PatchId),
+    /// A retry of this patch came to a process that does not have its recipient's socket (S7).
+    Retried(PatchId),
+}
+
+impl fmt::Display for Word {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Changed(patch_id) => write!(f, "changed {patch_id}"),
+            Self::Retried(patch_id) => write!(f, "retried {patch_id}"),
+        }
+    }
+}
+
+impl Word {
+    fn read(text: &str) -> Option<Self> {
+        let (what, patch_id) = text.split_once(' ')?;
+        let patch_id = patch_id.parse().ok()?;
+        match what {
+            "changed" => Some(Self::Changed(patch_id)),
+            "retried" => Some(Self::Retried(patch_id)),
+            _ => None,
+        }
+    }
+}
+
+/// Takes what another process tells.
+pub type Hear = Box<dyn Fn(Word) + Send>;
 
 /// A store of documents, keys and tabs.
 pub trait Store: Send + Sync + 'static {
@@ -145,6 +183,10 @@ pub trait Store: Send + Sync + 'static {
     where
         T: Send + 'static,
         E: From<StoreError> + Send + 'static;
+
+    /// Hears what processes on this database tell each other from now on, until the store is closed. A word may be
+    /// lost with a connection: nothing but haste depends on it.
+    fn listen(&self, _hear: Hear) {}
 
     /// About what the database's clock says, in ms since the epoch: for timers, never for decisions.
     fn now(&self) -> u64;

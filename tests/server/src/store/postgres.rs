@@ -8,8 +8,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
+use postgres::fallible_iterator::FallibleIterator as _;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, NoTls, Statement};
@@ -19,7 +21,7 @@ use super::group::{Engine, Group};
 use super::schema::{self, POSTGRES};
 use super::sql::Sql;
 use super::sqlite::{Clock, system_clock};
-use super::{Store, StoreError, Tx};
+use super::{Hear, Store, StoreError, Tx, Word};
 
 /// A store in one schema of a PostgreSQL database: the first of the connection's `search_path`.
 pub struct PostgresStore {
@@ -27,6 +29,8 @@ pub struct PostgresStore {
     /// How far the database's clock was ahead of this machine's, in ms.
     ahead: Arc<AtomicI64>,
     machine: Clock,
+    config: Box<postgres::Config>,
+    over: Arc<AtomicBool>,
 }
 
 impl std::fmt::Debug for PostgresStore {
@@ -57,6 +61,7 @@ impl PostgresStore {
     /// A URL or a database that cannot be used, or a schema that is newer than this code.
     pub fn connect(url: &str, shift: Option<Clock>) -> Result<Self, StoreError> {
         let (ahead, machine) = (Arc::new(AtomicI64::new(0)), system_clock());
+        let config = Box::new(url.parse()?);
         let (url, ahead2, machine2) = (url.to_owned(), ahead.clone(), machine.clone());
         let group = Group::start(move || {
             let engine = open(&url, ahead2, machine2, shift)?;
@@ -66,7 +71,7 @@ impl PostgresStore {
             engine.batch("COMMIT")?;
             Ok(engine)
         })?;
-        Ok(Self { group, ahead, machine })
+        Ok(Self { group, ahead, machine, config, over: Arc::default() })
     }
 
     /// Leaves the database as a process does that dies after so many statements of the schema ladder. Must not be
@@ -80,7 +85,14 @@ impl PostgresStore {
 
     /// Finishes what was begun, and closes the connection.
     pub fn close(&self) {
+        self.over.store(true, Ordering::SeqCst);
         self.group.close();
+    }
+}
+
+impl Drop for PostgresStore {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 
@@ -100,10 +112,52 @@ impl Store for PostgresStore {
         self.group.transact(work).await
     }
 
+    fn listen(&self, hear: Hear) {
+        let (config, over) = (self.config.clone(), self.over.clone());
+        let listening = move || {
+            while !over.load(Ordering::SeqCst) {
+                if let Err(error) = hear_until(&config, &over, &hear) {
+                    tracing::debug!(%error, "not listening to other processes");
+                    std::thread::sleep(LISTEN_AGAIN);
+                }
+            }
+        };
+        if let Err(error) = std::thread::Builder::new().name("patchkeep-listen".into()).spawn(listening) {
+            tracing::warn!(%error, "other processes are not heard");
+        }
+    }
+
     fn now(&self) -> u64 {
         (self.machine)().saturating_add_signed(self.ahead.load(Ordering::SeqCst))
     }
 }
+
+/// Listens on a connection of its own, until it is lost or the store closed.
+fn hear_until(config: &postgres::Config, over: &AtomicBool, hear: &Hear) -> Result<(), postgres::Error> {
+    let mut client = config.connect(NoTls)?;
+    let channel: String = client.query_one(&format!("SELECT {CHANNEL}"), &[])?.try_get(0)?;
+    client.batch_execute(&format!("LISTEN {channel}"))?;
+    while !over.load(Ordering::SeqCst) {
+        {
+            let mut notifications = client.notifications();
+            let mut told = notifications.timeout_iter(LISTEN_AGAIN);
+            while let Some(notification) = told.next()? {
+                if let Some(word) = Word::read(notification.payload()) {
+                    hear(word);
+                }
+            }
+        }
+        if client.is_closed() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// One channel for each schema.
+const CHANNEL: &str = "'patchkeep_' || CAST(abs(CAST(hashtext(current_schema()) AS BIGINT)) AS TEXT)";
+/// How often a listener looks whether it is to end, and how long it waits before it connects again.
+const LISTEN_AGAIN: Duration = Duration::from_millis(200);
 
 impl Postgres {
     fn reconnect(&self) -> Result<(), StoreError> {
@@ -141,6 +195,11 @@ impl Engine for Postgres {
 }
 
 impl Sql for Postgres {
+    fn notify(&self, word: &Word) -> Result<(), StoreError> {
+        let sql = format!("SELECT CAST(pg_notify({CHANNEL}, ?1) AS TEXT)");
+        self.query(&sql, &[word.to_string().into()]).map(|_| ())
+    }
+
     fn batch(&self, sql: &str) -> Result<(), StoreError> {
         self.with(|live| live.client.batch_execute(sql))
     }

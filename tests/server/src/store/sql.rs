@@ -8,7 +8,7 @@ use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 
 use super::cells::{Cell, Cells};
 use super::rows::{KEY_COLUMNS, key_cells, key_row, tab_owner};
-use super::{Guard, StoreError, Tx, key_scope};
+use super::{Guard, StoreError, Tx, Word, key_scope};
 use crate::decide::{Announced, Document, KeyId, KeyRow, KeyState, TabOwner};
 use crate::principal::Principal;
 
@@ -22,6 +22,11 @@ pub(super) trait Sql {
 
     /// Runs a statement, and counts the rows it changed.
     fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError>;
+
+    /// Tells other processes once the transaction is committed, where there are any.
+    fn notify(&self, _word: &Word) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// A transaction on a connection, shared by the units of work of one commit.
@@ -245,6 +250,10 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
 
     fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError> {
         Ok(self.connection.query(sql, params)?.into_iter().map(Cells::rest).collect())
+    }
+
+    fn tell_others(&self, word: &Word) -> Result<(), StoreError> {
+        self.connection.notify(word)
     }
 
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>) {

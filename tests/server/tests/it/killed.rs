@@ -218,3 +218,28 @@ async fn s07_a_retry_at_another_process_whose_sibling_was_killed_is_told_unknown
     assert_eq!(editor.save(&url).await.status, 200);
     assert_eq!(document(&url).await["text"].as_str().unwrap().matches("<1>").count(), 1);
 }
+
+#[tokio::test]
+async fn s07_a_retry_at_another_process_is_forwarded_to_the_one_with_the_socket() {
+    let db = Place::new();
+    if !db.is_served() {
+        // One process owns an embedded database's sockets; the suite runs against a server as well.
+        return;
+    }
+    let (_first, url) = start(&db).await;
+    let (_second, other) = start(&db).await;
+    let mut editor = Editor::open(&url).await;
+    let (url2, other2) = (url.clone(), other.clone());
+    let sending = tokio::spawn(async move { append(&http(), &url2, 1, 1).await });
+    // It hears of the patch, and does not answer.
+    let patch = editor.socket.as_mut().unwrap().patch().await;
+    let retry = tokio::spawn(async move { append(&http(), &other2, 1, 2).await });
+    let again = editor.socket.as_mut().unwrap().patch().await;
+    assert_eq!((again.patch_id, again.delivery), (patch.patch_id, 2), "the same patch, to the same recipient");
+    editor.text.push_str("<1>");
+    editor.socket.as_mut().unwrap().ack(&again, false).await;
+    editor.applied.push(again);
+    assert_eq!((sending.await.unwrap(), retry.await.unwrap()), (Some(200), Some(200)), "both hear of it");
+    assert_eq!(editor.save(&url).await.status, 200);
+    assert_eq!(document(&other).await["text"].as_str().unwrap().matches("<1>").count(), 1);
+}

@@ -28,6 +28,11 @@ impl Place {
         Self { dir: tempfile::tempdir().unwrap(), url, ahead: Arc::default() }
     }
 
+    /// Whether it is a database server's: more than one process may be there.
+    pub fn is_served(&self) -> bool {
+        self.url.is_some()
+    }
+
     pub fn file(&self) -> PathBuf {
         self.dir.path().join("server.db")
     }
