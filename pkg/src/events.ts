@@ -20,7 +20,7 @@ export interface SessionEventMap {
   durabilitychange: CustomEvent<DurabilityChange>;
   /** A record is new or changed. */
   recordchange: CustomEvent<RecordView>;
-  /** A record is gone: its intent was dropped, or its patch was proven absent. */
+  /** A record is gone: its intent was dropped, its patch was proven absent, or it was over for thirty days (J10). */
   recordgone: CustomEvent<{ readonly doc: string; readonly patchId: PatchId }>;
   /** The server knows this instance of a document and has fenced earlier ones. `seq` is the stored version. */
   opened: CustomEvent<{ readonly doc: string; readonly incarnation: Incarnation; readonly seq: number }>;

@@ -41,7 +41,7 @@ pub async fn open_session(
         _ => Durability::Strict,
     };
     let binary_type = if binary_type == "arraybuffer" { BinaryType::Arraybuffer } else { BinaryType::Blob };
-    let config = Config { handler_timeout_ms: handler_timeout_ms as u64 };
+    let config = Config { handler_timeout_ms: handler_timeout_ms as u64, ..Config::default() };
     let options = Options { principal, durability, config, binary_type };
     let driver = open(options, Rc::new(sink)).await.map_err(|_| JsValue::from_str("session_exists"))?;
     Ok(EngineSession(driver))

@@ -82,6 +82,11 @@ impl Store {
         (epoch, of_tab.map(|(_, record)| record.clone()).collect())
     }
 
+    /// The stored records of a tab, as they are stored.
+    pub fn texts(&self, tab_id: TabId) -> Vec<&str> {
+        self.records.iter().filter(|((tab, _), _)| *tab == tab_id).map(|(_, record)| record.as_str()).collect()
+    }
+
     /// The stored epoch of a tab; 0 where there is none.
     pub fn epoch(&self, tab_id: TabId) -> u64 {
         self.epochs.get(&tab_id).copied().unwrap_or(0)

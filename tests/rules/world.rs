@@ -82,6 +82,8 @@ pub struct World {
     pub now_ms: u64,
     /// How far the server's clock is ahead, in ms.
     pub skew_ms: i64,
+    /// The limits of sessions that begin.
+    pub config: Config,
     /// The journal's store.
     pub store: Store,
     /// The session; `None` while the context is dead.
@@ -134,6 +136,7 @@ impl World {
         let mut world = Self {
             now_ms: 0,
             skew_ms,
+            config: Config::default(),
             store: Store::new(durability),
             session: None,
             open: BTreeMap::new(),
@@ -183,7 +186,7 @@ impl World {
             durability: self.store.durability,
             fault: None,
             records,
-            config: Config::default(),
+            config: self.config.clone(),
         };
         self.session = Some(Session::new(start));
         self.drain();

@@ -1,4 +1,4 @@
-//! A record's text form: one JSON object, field names as in §4.
+//! A record's text form: one JSON object, field names as in §4. What retention has shrunk (J10) has fewer of them.
 
 use super::record::{Record, RecordState};
 use crate::frame::{ConfirmedAs, Reason};
@@ -18,25 +18,27 @@ impl Record {
         w.string("doc", self.doc.as_str())
             .display("patch_id", self.patch_id)
             .display("digest", self.digest)
-            .display("incarnation", self.incarnation)
-            .integer("epoch", self.epoch)
-            .string("state", self.state.as_str())
-            .integer("delivery", self.delivery)
-            .integer("local_seq", self.local_seq)
-            .integer("received_at", self.received_at)
-            .bool("kept", self.kept)
-            .bool("flushed", self.flushed);
+            .string("state", self.state.as_str());
+        if !self.is_shrunk() {
+            w.display("incarnation", self.incarnation)
+                .integer("epoch", self.epoch)
+                .integer("delivery", self.delivery)
+                .integer("local_seq", self.local_seq)
+                .integer("received_at", self.received_at)
+                .bool("kept", self.kept)
+                .bool("flushed", self.flushed);
+            if let Some(confirmed) = self.confirmed {
+                w.string("confirmed", confirmed.as_str());
+            }
+            if let Some(result) = &self.result {
+                w.raw("result", result);
+            }
+        }
         if let Some(reason) = self.reason {
             w.string("reason", reason.as_str());
         }
         if let Some(at) = self.settled_at {
             w.integer("settled_at", at);
-        }
-        if let Some(confirmed) = self.confirmed {
-            w.string("confirmed", confirmed.as_str());
-        }
-        if let Some(result) = &self.result {
-            w.raw("result", result);
         }
         w.end();
         out
@@ -57,6 +59,9 @@ fn read(value: &Value<'_>) -> Option<Record> {
     let integer = |name: &str| value.field(name).and_then(Value::as_integer);
     let flag = |name: &str| value.field(name).and_then(Value::as_bool);
     let state = RecordState::from_code(text("state")?)?;
+    if value.field("incarnation").is_none() {
+        return read_shrunk(value, state);
+    }
     let flushed = flag("flushed")?;
     if flushed && state != RecordState::Applied {
         return None;
@@ -78,6 +83,20 @@ fn read(value: &Value<'_>) -> Option<Record> {
         confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
         result: value.member("result").map(|m| m.raw.into()),
     })
+}
+
+/// Only what was final was shrunk.
+fn read_shrunk(value: &Value<'_>, state: RecordState) -> Option<Record> {
+    let text = |name: &str| value.field(name).and_then(Value::as_str);
+    let is_final = matches!(state, RecordState::Applied | RecordState::Refused);
+    is_final.then_some(Record::what_is_left(
+        DocId::new(text("doc")?)?,
+        text("patch_id")?.parse().ok()?,
+        text("digest")?.parse().ok()?,
+        state,
+        optional(text("reason"), Reason::from_code)?,
+        value.field("settled_at").and_then(Value::as_integer)?,
+    ))
 }
 
 /// Absent stays absent; present must be known.
@@ -128,6 +147,23 @@ mod tests {
         for record in [full, bare] {
             assert_eq!(Record::decode(&record.encode()), Ok(record));
         }
+    }
+
+    #[test]
+    fn j10_what_is_left_of_a_record_survives_its_text_form() {
+        let refused = Record { confirmed: Some(ConfirmedAs::Refused), ..sample() };
+        let flushed = Record { state: RecordState::Applied, reason: None, flushed: true, ..sample() };
+        for record in [refused, flushed] {
+            let left = record.shrunk().unwrap();
+            assert_eq!((left.state, left.reason, left.flushed), (record.state, record.reason, record.flushed));
+            assert!(left.encode().len() < record.encode().len() * 2 / 3, "{}", left.encode());
+            assert_eq!(Record::decode(&left.encode()), Ok(left));
+        }
+        // Nothing writes so little of a record that is not final.
+        let open = sample().shrunk().is_none();
+        assert!(open, "acknowledged as refused by nobody");
+        let text = Record { confirmed: Some(ConfirmedAs::Refused), ..sample() }.shrunk().unwrap().encode();
+        assert_eq!(Record::decode(&text.replace("\"refused\"", "\"unknown\"")), Err(CorruptRecord));
     }
 
     #[test]

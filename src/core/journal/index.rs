@@ -61,6 +61,16 @@ impl Journal {
         self.entries.get(&patch_id).map(|e| &e.record)
     }
 
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// Every record.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.entries.values().map(|e| &e.record)

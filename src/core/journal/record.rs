@@ -13,7 +13,7 @@
 
 use crate::digest::Digest;
 use crate::frame::{ConfirmedAs, Reason, ReportedState, UnconfirmedEntry};
-use crate::ids::{DocId, Incarnation, PatchId};
+use crate::ids::{DocId, Incarnation, PatchId, Uuid};
 use crate::storage::RecordKey;
 
 /// Where a record is in the diagram.
@@ -80,6 +80,53 @@ impl Record {
         matches!(self.state, RecordState::Refused) || self.flushed
     }
 
+    /// What retention leaves of it (J10), where the server's commit has followed its final state.
+    pub fn shrunk(&self) -> Option<Self> {
+        (!self.is_shrunk() && self.is_over()).then(|| {
+            let settled_at = self.settled_at.unwrap_or(self.received_at);
+            Self::what_is_left(self.doc.clone(), self.patch_id, self.digest, self.state, self.reason, settled_at)
+        })
+    }
+
+    /// Whether it is final, and the server's commit has followed it: nobody waits for anything it says (J10).
+    pub fn is_over(&self) -> bool {
+        let refused = self.state == RecordState::Refused && self.confirmed == Some(ConfirmedAs::Refused);
+        refused || (self.flushed && self.confirmed.is_some())
+    }
+
+    /// Whether this is what retention has left of a record: its incarnation and its place are forgotten.
+    pub fn is_shrunk(&self) -> bool {
+        self.incarnation == NO_INCARNATION
+    }
+
+    pub(super) const fn what_is_left(
+        doc: DocId,
+        patch_id: PatchId,
+        digest: Digest,
+        state: RecordState,
+        reason: Option<Reason>,
+        settled_at: u64,
+    ) -> Self {
+        let refused = matches!(state, RecordState::Refused);
+        Self {
+            doc,
+            patch_id,
+            digest,
+            incarnation: NO_INCARNATION,
+            epoch: 0,
+            state,
+            reason,
+            delivery: 0,
+            local_seq: 0,
+            received_at: settled_at,
+            settled_at: Some(settled_at),
+            kept: false,
+            flushed: !refused,
+            confirmed: Some(if refused { ConfirmedAs::Refused } else { ConfirmedAs::Done }),
+            result: None,
+        }
+    }
+
     /// Whether it must be asked of the host before anything is said: its incarnation is dead and no save holds it (J7).
     pub fn is_open_question(&self, current: Incarnation) -> bool {
         match self.state {
@@ -104,6 +151,9 @@ impl Record {
         UnconfirmedEntry { patch_id: self.patch_id, digest: self.digest, state, reason: self.reason }
     }
 }
+
+/// No content has this id: random ones have a version in them.
+const NO_INCARNATION: Incarnation = Incarnation(Uuid::from_u128(0));
 
 impl RecordState {
     /// The word of the protocol.

@@ -55,7 +55,7 @@ impl Session {
         }
     }
 
-    fn write(&mut self, write: Write, urgency: Urgency) -> Option<u64> {
+    pub(super) fn write(&mut self, write: Write, urgency: Urgency) -> Option<u64> {
         (self.journal.durability != Durability::Memory).then(|| self.store.add(write, urgency))
     }
 

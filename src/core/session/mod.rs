@@ -15,6 +15,7 @@
 //! | `documents` | open, replace, close |
 //! | `saves` | marks and saves (J6, W1–W3) |
 //! | `journaling` | records on their way to the store, fences and faults (J4, J11) |
+//! | `retention` | what is over shrinks, and goes (J10) |
 
 mod announce;
 mod document;
@@ -24,6 +25,7 @@ mod input;
 mod journaling;
 mod lane;
 mod output;
+mod retention;
 mod saves;
 mod settle;
 mod store;
@@ -40,7 +42,7 @@ use self::document::{Call, Document};
 use self::store::StoreQueue;
 use crate::error::ProblemCode;
 use crate::ids::{DocId, Incarnation, JournalId, PatchId, Uuid};
-use crate::journal::{CorruptRecord, ExportHeader, Journal, Record, export};
+use crate::journal::{CorruptRecord, ExportHeader, Journal, Record, Retention, RetentionLimits, export};
 use crate::map::SmallMap;
 use crate::storage::{Durability, StorageFault};
 use crate::tab::{Connection, Identity, Phase, ServerClock};
@@ -72,11 +74,13 @@ pub struct Start {
 pub struct Config {
     /// How long a handler or reconcile hook may take before its patch is `unknown` and later ones are `busy` (J9), in ms.
     pub handler_timeout_ms: u64,
+    /// How much is kept of what is over (J10).
+    pub retention: RetentionLimits,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { handler_timeout_ms: 30_000 }
+        Self { handler_timeout_ms: 30_000, retention: RetentionLimits::default() }
     }
 }
 
@@ -94,6 +98,7 @@ pub struct Session {
     calls: SmallMap<u64, Call>,
     last_call: u64,
     store: StoreQueue,
+    retention: Retention,
     outputs: VecDeque<Output>,
 }
 
@@ -115,6 +120,7 @@ impl Session {
             principal,
             journal: Journal::new(identity.journal_id, durability, decoded.into_iter().flatten().collect()),
             identity,
+            retention: Retention::new(config.retention, now.mono_ms),
             config,
             status: Status::Live,
             clock: ServerClock::default(),
@@ -250,6 +256,7 @@ impl Session {
         self.run_due_calls(now);
         self.run_lanes(now);
         self.run_connection(now, random);
+        self.run_retention(now);
         self.run_store(now);
     }
 

@@ -137,7 +137,7 @@ pub enum Notice {
     },
     /// A record is new or changed.
     Record(RecordView),
-    /// A record is gone: its intent was dropped, or it was proven absent.
+    /// A record is gone: its intent was dropped, it was proven absent, or it was over for long (J10).
     RecordGone {
         /// The document.
         doc: DocId,

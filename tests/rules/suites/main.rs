@@ -5,6 +5,7 @@ mod journal;
 mod outbox;
 mod property;
 mod resume;
+mod retention;
 mod saves;
 mod support;
 mod vectors;
