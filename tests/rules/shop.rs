@@ -38,6 +38,8 @@ pub enum Fault {
     InFlight,
     /// No answer comes, ever.
     Hang,
+    /// It never goes out: the host's headers cannot be had.
+    NoHeaders,
 }
 
 /// The tab, its store and the server.
@@ -53,14 +55,24 @@ pub struct Shop {
     pub lists: Option<Capabilities>,
     /// Effects per key.
     pub effects: BTreeMap<String, u64>,
+    /// The keys of the effects, in their order.
+    pub order: Vec<String>,
     /// Requests that went out, asks included.
     pub requests: Vec<Request>,
     /// Ops that ended without a trace.
     pub gone: Vec<OpKey>,
+    /// Records that were removed from other tabs' outboxes.
+    pub taken: Vec<(TabId, u64, OpKey)>,
     /// The outbox; `None` while no context lives.
     pub outbox: Option<Outbox>,
-    /// Whether the next transactions fail.
-    pub store_fails: bool,
+    /// How the next transactions fail.
+    pub store_fails: Option<StorageFault>,
+    /// Nobody answers, whatever is asked.
+    pub unreachable: bool,
+    /// Ops that whoever queued them heard are stored.
+    pub told_stored: Vec<OpKey>,
+    /// How much was said to the outbox, and by it.
+    pub steps: u64,
     /// Whether fresh credentials are to be had.
     pub credentials: bool,
     stored: BTreeMap<OpKey, String>,
@@ -81,10 +93,15 @@ impl Shop {
             keeps_keys: keys,
             lists: Some(lists),
             effects: BTreeMap::new(),
+            order: Vec::new(),
             requests: Vec::new(),
             gone: Vec::new(),
+            taken: Vec::new(),
             outbox: None,
-            store_fails: false,
+            store_fails: None,
+            unreachable: false,
+            told_stored: Vec::new(),
+            steps: 0,
             credentials: true,
             stored: BTreeMap::new(),
             stored_epoch: 0,
@@ -122,6 +139,7 @@ impl Shop {
             origin: "https://api.example".into(),
             path: "/api/docs/d1/edits".into(),
             body: Some(body.into()),
+            key_in_body: false,
             content_type: "application/json".into(),
             lane: lane.into(),
             on_failure: OnFailure::Hold,
@@ -146,6 +164,16 @@ impl Shop {
     pub fn happen(&mut self, event: OutboxEvent) {
         self.inputs.push_back(event);
         self.run();
+    }
+
+    /// Another tab's outbox holds these ops, and this one takes them over (T5).
+    pub fn adopt(&mut self, from: TabId, ops: Vec<Op>) -> Vec<OpKey> {
+        self.call(|outbox, now, _| outbox.adopt(now, from, 7, ops))
+    }
+
+    /// The op as it is stored.
+    pub fn stored(&self, key: &OpKey) -> Option<Op> {
+        self.stored.get(key).map(|text| Op::decode(text).expect("what was stored can be read"))
     }
 
     /// A call of the host.
@@ -193,13 +221,15 @@ impl Shop {
 
     fn drain(&mut self) {
         while let Some(output) = self.outbox.as_mut().and_then(Outbox::poll) {
+            self.steps += 1;
             match output {
                 OutboxOutput::Transact(transaction) => {
-                    let outcome = if self.store_fails {
-                        TransactionOutcome::Failed(StorageFault::Full)
+                    let outcome = if let Some(fault) = self.store_fails {
+                        TransactionOutcome::Failed(fault)
                     } else if transaction.epoch < self.stored_epoch {
                         TransactionOutcome::Fenced
                     } else {
+                        self.taken.extend(transaction.taken);
                         for (key, text) in transaction.writes {
                             match text {
                                 Some(text) => drop(self.stored.insert(key, text)),
@@ -211,6 +241,9 @@ impl Shop {
                     self.inputs.push_back(OutboxEvent::Transaction { id: transaction.id, outcome });
                 }
                 OutboxOutput::Fetch(request) => self.serve(request),
+                OutboxOutput::AskCapabilities { origin } if self.unreachable => {
+                    self.inputs.push_back(OutboxEvent::Unreachable { origin });
+                }
                 OutboxOutput::AskCapabilities { origin } => {
                     self.inputs.push_back(OutboxEvent::Capabilities { origin, listed: self.lists });
                 }
@@ -218,7 +251,8 @@ impl Shop {
                     self.inputs.push_back(OutboxEvent::Refreshed { key, fresh: self.credentials });
                 }
                 OutboxOutput::Gone { key, .. } => self.gone.push(key),
-                OutboxOutput::Changed(_) | OutboxOutput::Fenced | OutboxOutput::Volatile(_) => {}
+                OutboxOutput::Stored { key } => self.told_stored.push(key),
+                OutboxOutput::Changed { .. } | OutboxOutput::Fenced | OutboxOutput::Volatile(_) => {}
             }
         }
     }
@@ -226,7 +260,7 @@ impl Shop {
     fn serve(&mut self, request: Request) {
         let stored = self.stored.get(&request.key).map(|text| Op::decode(text).expect("readable"));
         let is_ask = request.headers.iter().any(|(name, _)| *name == "Idempotency-Ask");
-        if !self.store_fails && !is_ask {
+        if self.store_fails.is_none() && !is_ask {
             assert!(
                 stored.is_some_and(|op| op.state == OpState::Sending),
                 "K1: `sending` is durable before the request"
@@ -263,6 +297,7 @@ impl Shop {
             Fault::LoginPage => answered(200, "text/html", "<html>Log in", &[]),
             Fault::InFlight => error(409, "idempotency_in_flight"),
             Fault::Hang => return None,
+            Fault::NoHeaders => Answer::NotSent,
         })
     }
 
@@ -274,6 +309,7 @@ impl Shop {
             return error(404, "idempotency_key_unknown");
         }
         *self.effects.entry(key.into()).or_default() += 1;
+        self.order.push(key.into());
         self.done.insert(key.into(), ());
         answered(200, "application/json", r#"{"seq":1}"#, &[])
     }

@@ -18,6 +18,8 @@ pub enum Answer {
     },
     /// No answer, or not all of one: connection lost, timed out, body cut off.
     Failed,
+    /// The request never went out: the host's headers could not be had, or are none.
+    NotSent,
 }
 
 /// What is known of the op when the answer arrives.
@@ -86,8 +88,18 @@ pub struct Reading {
 
 /// Reads an answer.
 pub fn read(answer: &Answer, standing: Standing) -> Reading {
-    let Answer::Answered { status, headers, body } = answer else {
-        return finish(Parts { outcome: Outcome::Ambiguous, retry: Retry::SameKey, ..Parts::default() }, standing);
+    let (status, headers, body) = match answer {
+        Answer::Answered { status, headers, body } => (status, headers, body),
+        Answer::Failed => {
+            return finish(Parts { outcome: Outcome::Ambiguous, retry: Retry::SameKey, ..Parts::default() }, standing);
+        }
+        Answer::NotSent => {
+            let code = Some("not_sent".into());
+            return finish(
+                Parts { outcome: Outcome::Pending, retry: Retry::SameKey, code, ..Parts::default() },
+                standing,
+            );
+        }
     };
     let header = |name: &str| headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str());
     let parsed = json::parse(body).ok();

@@ -1,43 +1,40 @@
 //! Attempts and questions: what goes on as soon as it is due, and the checks in the task that sends (K6, K7, K9).
 
 use super::OpKey;
-use super::engine::{Entry, Flight, GRACE_MS, Outbox};
+use super::engine::{GRACE_MS, Outbox, PROBE_MS};
+use super::entries::{Entry, Flight};
 use super::io::{OutboxOutput, Request};
-use super::op::{OnFailure, Op, OpState};
+use super::op::{Op, OpState};
 use crate::time::Now;
 
 impl Outbox {
-    /// The ops that go on as soon as they are due: one a lane, in order, and those that were applied, which let their
-    /// lane go on and are asked about meanwhile (K9).
+    /// The ops that go on as soon as they are due, where any may.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &Entry> {
-        let mut blocked: Vec<&str> = Vec::new();
-        self.entries.iter().filter(move |entry| {
-            let op = &entry.op;
-            let is_passed = op.state.is_settled() && op.on_failure == OnFailure::Pass;
-            if op.state != OpState::Applied {
-                if op.state.lets_lane_go_on() || is_passed || blocked.contains(&op.lane.as_str()) {
-                    return false;
-                }
-                blocked.push(&op.lane);
-            }
-            let goes_on = matches!(op.state, OpState::Queued | OpState::Waiting | OpState::Applied);
-            goes_on && entry.is_stored && entry.flight.is_none()
-        })
+        let may = !self.suspended && self.has_room();
+        self.entries.candidates().filter(move |_| may)
+    }
+
+    fn has_room(&self) -> bool {
+        self.entries.flying().count() < self.config.most_under_way
     }
 
     pub(super) fn run_lanes(&mut self, now: Now, server_now_ms: Option<u64>) {
         let due = |e: &&Entry| now.mono_ms >= e.due_ms;
         let ready: Vec<OpKey> = self.candidates().filter(due).map(|e| e.op.key.clone()).collect();
         for key in ready {
-            self.begin(now, server_now_ms, &key);
+            if self.has_room() {
+                self.begin(now, server_now_ms, &key);
+            }
         }
     }
 
     /// Begins what is due for an op: an attempt, or a question about one that was applied.
     pub(super) fn begin(&mut self, now: Now, server_now_ms: Option<u64>, key: &OpKey) {
-        let Some(op) = self.op(key) else { return };
-        let (origin, state) = (op.origin.clone(), op.state);
-        if let Some(code) = self.is_over(now, op) {
+        let Some(entry) = self.entries.get(key) else { return };
+        let (origin, is_question) = (entry.op.origin.clone(), entry.op.state == OpState::Applied || entry.wants_asking);
+        if !entry.wants_asking
+            && let Some(code) = self.is_over(now, &entry.op)
+        {
             self.end_unsent(key, code);
             return;
         }
@@ -49,11 +46,19 @@ impl Outbox {
             self.probe(now, key, &origin);
             return;
         }
-        if state == OpState::Applied {
-            self.request(now, key, true);
+        let Some(entry) = self.entry_mut(key) else { return };
+        if is_question {
+            entry.wants_asking = false;
+            if listed.idempotency_keys {
+                self.request(now, key, true);
+            } else {
+                // A server that keeps no keys would take the question for the write itself (K8).
+                entry.due_ms = now.mono_ms + PROBE_MS;
+                self.forget_capabilities();
+                self.save(key);
+            }
             return;
         }
-        let Some(entry) = self.entry_mut(key) else { return };
         if entry.op.ambiguous && !(entry.op.keys_listed_at_first && listed.idempotency_keys) {
             self.end_unsent(key, "keys_not_listed");
             return;
@@ -70,7 +75,9 @@ impl Outbox {
         if let Some(entry) = self.entry_mut(key) {
             entry.flight = Some(Flight::Writing { transaction });
         }
-        if !self.durable {
+        let Some(place) = self.entries.place(key) else { return };
+        self.entries.index(place);
+        if self.entries.at(place).is_some_and(|e| e.is_volatile) {
             self.sending_is_written(now, key, transaction);
         }
     }
@@ -102,7 +109,7 @@ impl Outbox {
 
     /// Waiting ends early, for ops that wait on nothing but time.
     pub(super) fn hurry(&mut self, now: Now) {
-        for entry in &mut self.entries {
+        for entry in self.entries.iter_mut() {
             if !entry.awaits_capabilities {
                 entry.due_ms = entry.due_ms.min(now.mono_ms.max(entry.floor_ms));
             }
@@ -117,7 +124,7 @@ impl Outbox {
             return;
         }
         entry.flight = None;
-        if entry.cancelled {
+        if entry.is_cancelled {
             self.cancel_unsent(key);
             return;
         }
@@ -133,10 +140,6 @@ impl Outbox {
             return;
         }
         self.request(now, key, false);
-    }
-
-    pub(super) fn ask(&mut self, now: Now, key: &OpKey) {
-        self.request(now, key, true);
     }
 
     pub(super) fn request(&mut self, now: Now, key: &OpKey, ask: bool) {
@@ -164,6 +167,8 @@ impl Outbox {
         if let Some(entry) = self.entry_mut(key) {
             let until_ms = now.mono_ms + timeout_ms + GRACE_MS;
             entry.flight = Some(Flight::Request { request, ask, until_ms });
+            let place = entry.op.order;
+            self.entries.index(place);
         }
     }
 }

@@ -5,12 +5,15 @@
 
 use std::collections::VecDeque;
 
+use super::entries::{Entries, Entry, Flight};
 use super::io::{Capabilities, EnqueueError, NewOp, OutboxEvent, OutboxInput, OutboxOutput};
 use super::op::{Op, OpState};
 use super::{KeyMint, OpKey};
 use crate::digest;
 use crate::ids::TabId;
+use crate::json::{self, ObjectWriter, Value};
 use crate::map::SmallMap;
+use crate::storage::StorageFault;
 use crate::time::Now;
 
 /// Limits of an outbox.
@@ -20,6 +23,8 @@ pub struct OutboxConfig {
     pub most_attempts: u64,
     /// How long one attempt may take, in ms.
     pub attempt_timeout_ms: u64,
+    /// Ops with something under way at once; lanes beyond wait their turn.
+    pub most_under_way: usize,
     /// The largest body, in bytes.
     pub max_body_bytes: usize,
     /// How long a server remembers a key that does not say, in ms (K7).
@@ -31,6 +36,7 @@ impl Default for OutboxConfig {
         Self {
             most_attempts: 12,
             attempt_timeout_ms: 30_000,
+            most_under_way: 64,
             max_body_bytes: 8 << 20,
             default_key_ttl_ms: 24 * 3_600_000,
         }
@@ -60,176 +66,189 @@ pub struct Outbox {
     pub(super) config: OutboxConfig,
     pub(super) tab_id: TabId,
     pub(super) epoch: u64,
-    pub(super) durable: bool,
+    /// Why nothing can be stored, where that is so.
+    pub(super) storage_fault: Option<StorageFault>,
     pub(super) fenced: bool,
     pub(super) suspended: bool,
     pub(super) offline: bool,
     mint: KeyMint,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Entries,
     pub(super) origins: SmallMap<String, Origin>,
     pub(super) last_request: u64,
     pub(super) last_transaction: u64,
-    pub(super) pending_writes: Vec<OpKey>,
+    pub(super) unwritten: Vec<OpKey>,
     pub(super) in_flight: Option<(u64, Vec<OpKey>)>,
+    /// A full store is not tried again before this, by the monotonic clock.
+    pub(super) store_due_ms: Option<u64>,
     pub(super) outputs: VecDeque<OutboxOutput>,
-}
-
-/// An op and what this context does about it.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) op: Op,
-    /// It was stored at least once, or needs no storing.
-    pub(super) is_stored: bool,
-    pub(super) may_be_volatile: bool,
-    /// Not before, by the monotonic clock; encouragement brings it forward.
-    pub(super) due_ms: u64,
-    /// Not before, whatever encourages: the server has asked for it.
-    pub(super) floor_ms: u64,
-    /// It waits to hear what the origin can do.
-    pub(super) awaits_capabilities: bool,
-    /// Failures in a row, for the back-off.
-    pub(super) failures: u32,
-    pub(super) flight: Option<Flight>,
-    /// The host gave it up while an attempt was under way (K10).
-    pub(super) cancelled: bool,
-}
-
-impl Entry {
-    const fn new(op: Op, due_ms: u64, is_stored: bool, may_be_volatile: bool) -> Self {
-        Self {
-            op,
-            is_stored,
-            may_be_volatile,
-            due_ms,
-            floor_ms: 0,
-            awaits_capabilities: false,
-            failures: 0,
-            flight: None,
-            cancelled: false,
-        }
-    }
-}
-
-/// What is under way for an op.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flight {
-    /// `sending` is being written, in this transaction.
-    Writing { transaction: u64 },
-    /// A request, until it must have ended.
-    Request { request: u64, ask: bool, until_ms: u64 },
-    /// The host is asked for credentials.
-    Refreshing,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Origin {
     pub(super) known: Option<Capabilities>,
     pub(super) asking: bool,
+    /// How often in a row it could not be reached at all.
+    pub(super) failures: u32,
 }
 
 /// The first ceiling of the back-off, and its last.
 pub(super) const BASE_MS: u64 = 1_000;
 pub(super) const CAP_MS: u64 = 60_000;
+/// A wait is never shorter, whatever chance says.
+pub(super) const LEAST_WAIT_MS: u64 = 100;
 /// A server's wish to wait is followed up to here.
 pub(super) const MOST_WAIT_MS: u64 = 3_600_000;
 /// While the browser says that it is offline, the server is asked so often what it can do: an answer overrules it.
 pub(super) const PROBE_MS: u64 = 60_000;
+/// A full store is tried again after this.
+pub(super) const FULL_MS: u64 = 5_000;
 /// How much longer than its timeout a request may stay silent before it is given up here.
 pub(super) const GRACE_MS: u64 = 5_000;
 
 impl Outbox {
     /// Begins. Ops found `sending` are ambiguous: their context died (K11).
     pub fn new(start: OutboxStart) -> Self {
-        let mut ops = start.ops;
-        ops.sort_unstable_by_key(|op| op.order);
-        let entry = |mut op: Op| {
-            if op.state == OpState::Sending {
-                op.state = OpState::Waiting;
-                op.ambiguous = true;
-            }
-            let due_ms = start.now.mono_ms;
-            Entry::new(op, due_ms, true, false)
-        };
-        Self {
+        let mut outbox = Self {
             config: start.config,
             tab_id: start.tab_id,
             epoch: start.epoch,
-            durable: start.durable,
+            storage_fault: (!start.durable).then_some(StorageFault::Unavailable),
             fenced: false,
             suspended: false,
             offline: false,
             mint: KeyMint::default(),
-            entries: ops.into_iter().map(entry).collect(),
+            entries: Entries::default(),
             origins: SmallMap::default(),
             last_request: 0,
             last_transaction: 0,
-            pending_writes: Vec::new(),
+            unwritten: Vec::new(),
             in_flight: None,
+            store_due_ms: None,
             outputs: VecDeque::new(),
+        };
+        let mut ops = start.ops;
+        ops.sort_by_key(|op| op.order);
+        for op in ops {
+            let key = op.key.clone();
+            let mut entry = Entry::new(found(op), start.now.mono_ms);
+            entry.is_stored = true;
+            if !outbox.entries.push(entry) {
+                outbox.write(&key);
+            }
         }
+        outbox.forget_the_oldest();
+        outbox
     }
 
-    /// Queues an op. It is sent once it is stored; [`OutboxOutput::Changed`] says so. The same key with the same
+    /// Takes over the ops of another tab of the same principal, whose lock is held and whose epoch was raised to
+    /// `epoch` (T5): they keep their order, behind this tab's own. Their records come over in the transaction that
+    /// removes them there. Returns those that were left where they are, since this tab has ops of the same keys.
+    pub fn adopt(&mut self, now: Now, from: TabId, epoch: u64, mut ops: Vec<Op>) -> Vec<OpKey> {
+        ops.sort_by_key(|op| op.order);
+        let mut left = Vec::new();
+        for mut op in ops {
+            if self.op(&op.key).is_some() || self.fenced {
+                left.push(op.key);
+                continue;
+            }
+            let key = op.key.clone();
+            op.order = 0;
+            let mut entry = Entry::new(found(op), now.mono_ms);
+            entry.taken_from = Some((from, epoch));
+            self.entries.push(entry);
+            self.save(&key);
+        }
+        self.advance(now, None, 0);
+        left
+    }
+
+    /// Queues an op. It is sent once it is stored; [`OutboxOutput::Stored`] says so. The same key with the same
     /// request is the same op.
     ///
     /// # Errors
     /// [`EnqueueError`]; nothing was sent or stored.
     pub fn enqueue(&mut self, now: Now, random: u128, new: NewOp) -> Result<OpKey, EnqueueError> {
+        self.enqueue_in_place_of(now, random, new, None)
+    }
+
+    /// The same, where the body may still hold the key of the op that it stands in for.
+    pub(super) fn enqueue_in_place_of(
+        &mut self,
+        now: Now,
+        random: u128,
+        new: NewOp,
+        earlier: Option<&OpKey>,
+    ) -> Result<OpKey, EnqueueError> {
         self.check(&new)?;
-        let body = new.body.as_deref().unwrap_or("null");
-        let method = new.method.to_ascii_uppercase();
-        let fingerprint = digest::fingerprint(&method, &new.path, body).map_err(|_| EnqueueError::Malformed)?;
-        if let Some(known) = new.key.as_ref().and_then(|key| self.op(key)) {
-            return if known.fingerprint == fingerprint { Ok(known.key.clone()) } else { Err(EnqueueError::KeyReused) };
+        let minted = new.key.clone().unwrap_or_else(|| self.mint.mint(now.wall_ms, random));
+        let mut body = new.body;
+        if new.key_in_body {
+            body = Some(
+                body.and_then(|body| with_key(&body, &minted, earlier))
+                    .ok_or(EnqueueError::InvalidArgument("keyIn"))?,
+            );
         }
-        let key = new.key.clone().unwrap_or_else(|| self.mint.mint(now.wall_ms, random));
-        let op = Op {
-            key: key.clone(),
-            order: self.entries.last().map_or(1, |e| e.op.order + 1),
-            lane: new.lane,
-            method,
-            origin: new.origin,
-            path: new.path,
-            body: new.body,
-            content_type: new.content_type,
-            fingerprint,
-            on_failure: new.on_failure,
-            expects_other_type: new.expects_other_type,
-            deadline_ms: new.deadline_ms,
-            created_at_ms: now.wall_ms,
-            state: OpState::Queued,
-            attempts: 0,
-            first_attempt_ms: None,
-            first_attempt_server_ms: None,
-            keys_listed_at_first: false,
-            ambiguous: false,
-            replayed: false,
-            conflict: false,
-            refreshed: false,
-            status: 0,
-            code: None,
-            response: None,
-        };
-        let is_stored = !self.durable;
-        let (due_ms, may_be_volatile) = (now.mono_ms, new.may_be_volatile);
-        self.entries.push(Entry::new(op, due_ms, is_stored, may_be_volatile));
-        self.save(&key);
+        let method = new.method.to_ascii_uppercase();
+        let canonical = body.as_deref().unwrap_or("null");
+        let fingerprint = digest::fingerprint(&method, &new.path, canonical).map_err(|_| EnqueueError::Malformed)?;
+        if let Some(known) = self.op(&minted) {
+            let is_same = known.fingerprint == fingerprint && known.origin == new.origin;
+            return if is_same { Ok(minted) } else { Err(EnqueueError::KeyReused) };
+        }
+        let mut entry = Entry::new(
+            Op {
+                key: minted.clone(),
+                order: 0,
+                lane: new.lane,
+                method,
+                origin: new.origin,
+                path: new.path,
+                body,
+                key_in_body: new.key_in_body,
+                content_type: new.content_type,
+                fingerprint,
+                on_failure: new.on_failure,
+                expects_other_type: new.expects_other_type,
+                deadline_ms: new.deadline_ms,
+                created_at_ms: now.wall_ms,
+                state: OpState::Queued,
+                attempts: 0,
+                first_attempt_ms: None,
+                first_attempt_server_ms: None,
+                keys_listed_at_first: false,
+                ambiguous: false,
+                replayed: false,
+                conflict: false,
+                refreshed: false,
+                status: 0,
+                code: None,
+                response: None,
+                response_cut: false,
+            },
+            now.mono_ms,
+        );
+        entry.is_volatile = self.storage_fault.is_some();
+        entry.may_be_volatile = new.may_be_volatile;
+        self.entries.push(entry);
+        // What is asked for now is tried now, also where the store was full.
+        self.store_due_ms = None;
+        self.save(&minted);
         self.advance(now, None, random);
-        Ok(key)
+        Ok(minted)
     }
 
     fn check(&self, new: &NewOp) -> Result<(), EnqueueError> {
         let token = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphabetic());
-        let refused = match () {
-            () if self.fenced => EnqueueError::Fenced,
-            () if !token(&new.method) => EnqueueError::InvalidArgument("method"),
-            () if !new.path.starts_with('/') => EnqueueError::InvalidArgument("path"),
+        let refused = match (self.storage_fault, self.fenced) {
+            (_, true) => EnqueueError::Fenced,
+            _ if !token(&new.method) => EnqueueError::InvalidArgument("method"),
+            _ if !new.path.starts_with('/') => EnqueueError::InvalidArgument("path"),
             // Credentials in an address would be stored with it (K1).
-            () if !new.origin.contains("://") || new.origin.contains('@') => EnqueueError::InvalidArgument("origin"),
-            () if new.lane.is_empty() => EnqueueError::InvalidArgument("lane"),
-            () if new.body.as_ref().is_some_and(|b| b.len() > self.config.max_body_bytes) => EnqueueError::TooLarge,
-            () if !self.durable && !new.may_be_volatile => EnqueueError::StorageUnavailable,
-            () => return Ok(()),
+            _ if !new.origin.contains("://") || new.origin.contains('@') => EnqueueError::InvalidArgument("origin"),
+            _ if new.lane.is_empty() => EnqueueError::InvalidArgument("lane"),
+            _ if new.body.as_ref().is_some_and(|b| b.len() > self.config.max_body_bytes) => EnqueueError::TooLarge,
+            (Some(fault), _) if !new.may_be_volatile => EnqueueError::Storage(fault),
+            _ => return Ok(()),
         };
         Err(refused)
     }
@@ -246,14 +265,8 @@ impl Outbox {
                 self.offline = false;
                 self.on_answer(now, server_now_ms, random, request, &answer);
             }
-            OutboxEvent::Capabilities { origin, listed } => {
-                self.offline &= listed.is_none();
-                for entry in self.entries.iter_mut().filter(|e| e.awaits_capabilities && e.op.origin == origin) {
-                    entry.awaits_capabilities = false;
-                    entry.due_ms = now.mono_ms;
-                }
-                self.origins.insert(origin, Origin { known: Some(listed.unwrap_or_default()), asking: false });
-            }
+            OutboxEvent::Capabilities { origin, listed } => self.on_capabilities(now, origin, listed),
+            OutboxEvent::Unreachable { origin } => self.on_unreachable(now, random, origin),
             OutboxEvent::Refreshed { key, fresh } => self.on_refreshed(now, &key, fresh),
             OutboxEvent::CredentialsChanged => self.release_held(now),
             OutboxEvent::Online | OutboxEvent::Drain => {
@@ -268,6 +281,8 @@ impl Outbox {
             }
             OutboxEvent::Suspend => self.suspended = true,
             OutboxEvent::Resume => self.suspended = false,
+            OutboxEvent::StorageLost(fault) => self.storage_failed(now, fault),
+            OutboxEvent::LockLost => self.fence(),
             OutboxEvent::Timer => {}
         }
         self.advance(now, server_now_ms, random);
@@ -280,19 +295,21 @@ impl Outbox {
 
     /// When to hand in [`OutboxEvent::Timer`], by the monotonic clock in ms.
     pub fn next_wake(&self) -> Option<u64> {
-        if self.fenced || self.suspended {
+        if self.fenced {
             return None;
         }
-        let flights = self.entries.iter().filter_map(|e| match e.flight {
+        let silent = self.entries.flying().filter_map(|e| match e.flight {
             Some(Flight::Request { until_ms, .. }) => Some(until_ms),
             _ => None,
         });
-        self.candidates().map(|e| e.due_ms).chain(flights).min()
+        let due = self.candidates().map(|e| e.due_ms);
+        let store = self.store_due_ms.filter(|_| self.in_flight.is_none() && !self.unwritten.is_empty());
+        due.chain(silent).chain(store).min()
     }
 
     /// An op by its key.
     pub fn op(&self, key: &OpKey) -> Option<&Op> {
-        self.entry(key).map(|e| &e.op)
+        self.entries.get(key).map(|e| &e.op)
     }
 
     /// Every op, in order.
@@ -300,17 +317,25 @@ impl Outbox {
         self.entries.iter().map(|e| &e.op)
     }
 
+    /// Whether something is being written, or was handed out and not answered yet.
+    pub fn is_busy(&self) -> bool {
+        !self.fenced && (self.in_flight.is_some() || self.entries.flying().next().is_some())
+    }
+
+    /// Whether a question about this op waits to be asked, or to be answered.
+    pub fn is_asking(&self, key: &OpKey) -> bool {
+        self.entries
+            .get(key)
+            .is_some_and(|e| e.wants_asking || matches!(e.flight, Some(Flight::Request { ask: true, .. })))
+    }
+
     /// When the oldest op that is not settled was queued, on the tab's wall clock: the outbox's health (K6).
     pub fn oldest_unsettled_ms(&self) -> Option<u64> {
         self.ops().filter(|op| !op.state.is_settled()).map(|op| op.created_at_ms).min()
     }
 
-    pub(super) fn entry(&self, key: &OpKey) -> Option<&Entry> {
-        self.entries.iter().find(|e| e.op.key == *key)
-    }
-
     pub(super) fn entry_mut(&mut self, key: &OpKey) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|e| e.op.key == *key)
+        self.entries.get_mut(key)
     }
 
     pub(super) fn advance(&mut self, now: Now, server_now_ms: Option<u64>, random: u128) {
@@ -318,9 +343,53 @@ impl Outbox {
             return;
         }
         self.give_up_silent_requests(now, server_now_ms, random);
-        if !self.suspended {
-            self.run_lanes(now, server_now_ms);
-        }
-        self.run_store();
+        self.run_lanes(now, server_now_ms);
+        self.run_store(now);
     }
 }
+
+/// An op as the context that finds it goes on with it.
+fn found(mut op: Op) -> Op {
+    match op.state {
+        OpState::Sending => {
+            op.state = OpState::Waiting;
+            op.ambiguous = true;
+        }
+        // A new context has asked the host for credentials anew.
+        OpState::Held => {
+            op.state = OpState::Waiting;
+            op.refreshed = false;
+        }
+        _ => {}
+    }
+    op
+}
+
+/// The body, an object, with the key in it (K2), in the place of an earlier one's; `None` where it is no object, or has
+/// another such member.
+fn with_key(body: &str, key: &OpKey, earlier: Option<&OpKey>) -> Option<String> {
+    let parsed = json::parse(body).ok()?;
+    let Value::Object(members) = &parsed else { return None };
+    let mut out = String::with_capacity(body.len() + 64);
+    let Some(member) = parsed.member(KEY_MEMBER) else {
+        ObjectWriter::new(&mut out).string(KEY_MEMBER, key.as_str());
+        if !members.is_empty() {
+            out.push(',');
+        }
+        out.push_str(body.trim_start().strip_prefix('{')?);
+        return Some(out);
+    };
+    let named = member.value.as_str();
+    if named != Some(key.as_str()) && (named.is_none() || named != earlier.map(OpKey::as_str)) {
+        return None;
+    }
+    // The member's own text is a part of the body.
+    let at = member.raw.as_ptr() as usize - body.as_ptr() as usize;
+    out.push_str(body.get(..at)?);
+    json::write_string(&mut out, key.as_str());
+    out.push_str(body.get(at + member.raw.len()..)?);
+    Some(out)
+}
+
+/// What the key is called in a body (K2).
+const KEY_MEMBER: &str = "op_key";

@@ -2,7 +2,7 @@
 
 use super::OpKey;
 use super::answer::Answer;
-use super::op::{OnFailure, Op};
+use super::op::OnFailure;
 use crate::ids::TabId;
 use crate::storage::{StorageFault, TransactionOutcome};
 use crate::time::Now;
@@ -44,6 +44,12 @@ pub enum OutboxEvent {
         /// What it can do.
         listed: Option<Capabilities>,
     },
+    /// The other answer to it: nobody answered at all, so that nothing sent there now would arrive either. It is asked
+    /// again later, and no attempt is spent meanwhile (K6).
+    Unreachable {
+        /// The origin.
+        origin: String,
+    },
     /// The host was asked for fresh credentials and has them, or has not.
     Refreshed {
         /// The op they were for.
@@ -65,6 +71,10 @@ pub enum OutboxEvent {
     Suspend,
     /// The page is back.
     Resume,
+    /// The store is found to be gone (J11).
+    StorageLost(StorageFault),
+    /// The lock on the tab id was taken away (T1).
+    LockLost,
     /// The time asked for has come.
     Timer,
 }
@@ -95,6 +105,8 @@ pub struct NewOp {
     pub path: String,
     /// The exact body.
     pub body: Option<String>,
+    /// The key goes into the body as well, as `op_key` (K2); the body must be an object then.
+    pub key_in_body: bool,
     /// Its media type.
     pub content_type: String,
     /// Its lane.
@@ -125,8 +137,8 @@ pub enum EnqueueError {
     #[error("the body is too large")]
     TooLarge,
     /// Nothing can be stored here, and the op may not live in memory alone.
-    #[error("the op cannot be stored")]
-    StorageUnavailable,
+    #[error("the op cannot be stored: {}", .0.code())]
+    Storage(StorageFault),
     /// Another context took the tab id (J4).
     #[error("another context took over this tab")]
     Fenced,
@@ -140,7 +152,7 @@ impl EnqueueError {
             Self::Malformed => "malformed",
             Self::KeyReused => "idempotency_key_reused",
             Self::TooLarge => "too_large",
-            Self::StorageUnavailable => "storage_unavailable",
+            Self::Storage(fault) => fault.code(),
             Self::Fenced => "fenced",
         }
     }
@@ -164,18 +176,28 @@ pub enum OutboxOutput {
         /// For whom.
         key: OpKey,
     },
-    /// Tell the host how an op stands.
-    Changed(Op),
-    /// An op was cancelled before its first attempt, or could not be stored: there is no trace of it (K10).
+    /// Tell the host that an op stands otherwise than before.
+    Changed {
+        /// Its key.
+        key: OpKey,
+    },
+    /// An op is stored for the first time, or lives in memory because it may: whoever queued it need not wait any more.
+    Stored {
+        /// Its key.
+        key: OpKey,
+    },
+    /// An op was cancelled before its first attempt, or could not be stored: there is no trace of it (K10). Or it has
+    /// been over for long.
     Gone {
         /// Its key.
         key: OpKey,
         /// Why it could not be stored, if that was it.
         fault: Option<StorageFault>,
     },
-    /// Another context took the tab id: nothing more is sent.
+    /// Another context took the tab id: nothing more is sent, and what was not stored yet is given back (J4).
     Fenced,
-    /// Ops live in memory from here on.
+    /// Nothing can be stored any more. New ops live in memory, if they may; stored ones stay where they are, unsent, for a
+    /// later context, unless the store and all copies are gone for certain.
     Volatile(StorageFault),
 }
 
@@ -190,6 +212,11 @@ pub struct OutboxTransaction {
     pub epoch: u64,
     /// Ops as they are now, by key; `None`: there is no such op any more.
     pub writes: Vec<(OpKey, Option<String>)>,
+    /// Records that go out of other tabs' outboxes, because they come into this one (T5): the tab, the highest epoch
+    /// the store may hold for it, and the key.
+    pub taken: Vec<(TabId, u64, OpKey)>,
+    /// Whether `durability: "strict"` is asked for: an op is new, or about to be sent (K1).
+    pub strict: bool,
 }
 
 /// One HTTP request.

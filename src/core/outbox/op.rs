@@ -89,6 +89,9 @@ pub enum OnFailure {
     Pass,
 }
 
+/// The most that is kept of an answer, in bytes (K12).
+pub const MAX_RESPONSE_BYTES: usize = 64 << 10;
+
 /// One op.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
@@ -106,6 +109,8 @@ pub struct Op {
     pub path: String,
     /// The exact body, where there is one.
     pub body: Option<String>,
+    /// The key is in the body as well (K2).
+    pub key_in_body: bool,
     /// The body's media type.
     pub content_type: String,
     /// What the key is bound to.
@@ -140,8 +145,10 @@ pub struct Op {
     pub status: u16,
     /// The last answer's code, or why there was none.
     pub code: Option<String>,
-    /// The last answer's body, bounded by the web layer (K12).
+    /// The last answer's body, up to [`MAX_RESPONSE_BYTES`] (K12).
     pub response: Option<String>,
+    /// There was more of it.
+    pub response_cut: bool,
 }
 
 /// A stored text that is no op of this version; it is left where it is and reported.
@@ -162,6 +169,7 @@ impl Op {
             .string("path", &self.path)
             .string("content_type", &self.content_type)
             .display("fingerprint", self.fingerprint)
+            .bool("key_in_body", self.key_in_body)
             .bool("pass", self.on_failure == OnFailure::Pass)
             .bool("expects_other_type", self.expects_other_type)
             .integer("created_at_ms", self.created_at_ms)
@@ -172,6 +180,7 @@ impl Op {
             .bool("replayed", self.replayed)
             .bool("conflict", self.conflict)
             .bool("refreshed", self.refreshed)
+            .bool("response_cut", self.response_cut)
             .integer("status", u64::from(self.status));
         for (name, text) in [("body", &self.body), ("code", &self.code), ("response", &self.response)] {
             if let Some(text) = text {
@@ -215,6 +224,7 @@ fn read(value: &Value<'_>) -> Option<Op> {
         origin: text("origin")?,
         path: text("path")?,
         body: text("body"),
+        key_in_body: flag("key_in_body")?,
         content_type: text("content_type")?,
         fingerprint: text("fingerprint")?.parse().ok()?,
         on_failure: if flag("pass")? { OnFailure::Pass } else { OnFailure::Hold },
@@ -233,5 +243,6 @@ fn read(value: &Value<'_>) -> Option<Op> {
         status: u16::try_from(integer("status")?).ok()?,
         code: text("code"),
         response: text("response"),
+        response_cut: flag("response_cut")?,
     })
 }

@@ -2,9 +2,10 @@
 
 use super::OpKey;
 use super::answer::{Answer, Outcome, Reading, Retry, Standing, read};
-use super::engine::{BASE_MS, CAP_MS, Entry, Flight, MOST_WAIT_MS, Outbox};
+use super::engine::{BASE_MS, CAP_MS, LEAST_WAIT_MS, MOST_WAIT_MS, Outbox};
+use super::entries::{Entry, Flight};
 use super::io::{EnqueueError, NewOp, OutboxOutput};
-use super::op::{OnFailure, Op, OpState};
+use super::op::{MAX_RESPONSE_BYTES, OnFailure, Op, OpState};
 use crate::tab::full_jitter;
 use crate::time::Now;
 
@@ -21,10 +22,11 @@ impl Outbox {
         request: u64,
         answer: &Answer,
     ) {
-        let is_its = |e: &&mut Entry| matches!(e.flight, Some(Flight::Request { request: r, .. }) if r == request);
-        let Some(entry) = self.entries.iter_mut().find(is_its) else { return };
+        let is_its = |e: &&Entry| matches!(e.flight, Some(Flight::Request { request: r, .. }) if r == request);
+        let Some(key) = self.entries.flying().find(is_its).map(|e| e.op.key.clone()) else { return };
+        let Some(entry) = self.entry_mut(&key) else { return };
         let Some(Flight::Request { ask, .. }) = entry.flight.take() else { return };
-        let (key, origin) = (entry.op.key.clone(), entry.op.origin.clone());
+        let origin = entry.op.origin.clone();
         let listed_now = self.listed_now(&origin);
         if matches!(answer, Answer::Answered { status: 500.., .. }) {
             self.forget_capabilities();
@@ -57,7 +59,7 @@ impl Outbox {
             Some(Flight::Request { request, until_ms, .. }) if now.mono_ms >= until_ms => Some(request),
             _ => None,
         };
-        let silent: Vec<u64> = self.entries.iter().filter_map(silent).collect();
+        let silent: Vec<u64> = self.entries.flying().filter_map(silent).collect();
         for request in silent {
             self.on_answer(now, server_now_ms, random, request, &Answer::Failed);
         }
@@ -103,7 +105,7 @@ impl Outbox {
     /// nobody can tell what became of it unless an answer still comes (K10). Returns whether there is such an op.
     pub fn cancel(&mut self, now: Now, key: &OpKey) -> bool {
         let Some(entry) = self.entry_mut(key) else { return false };
-        entry.cancelled = true;
+        entry.is_cancelled = true;
         match entry.flight {
             // Whether it is sent is decided when the write has ended.
             Some(Flight::Writing { .. }) => {}
@@ -112,6 +114,12 @@ impl Outbox {
         }
         self.advance(now, None, 0);
         true
+    }
+
+    pub(super) fn cancel_if_wanted(&mut self, key: &OpKey) {
+        if self.entry_mut(key).is_some_and(|e| e.is_cancelled && !e.op.state.is_settled()) {
+            self.cancel_unsent(key);
+        }
     }
 
     /// An op that is not about to be sent is given up.
@@ -124,9 +132,7 @@ impl Outbox {
             _ => false,
         };
         if never_sent {
-            self.entries.retain(|e| e.op.key != *key);
-            self.write(key);
-            self.outputs.push_back(OutboxOutput::Gone { key: key.clone(), fault: None });
+            self.forget(key);
             return;
         }
         entry.op.state = OpState::Unknown;
@@ -134,15 +140,24 @@ impl Outbox {
         self.save(key);
     }
 
-    /// Asks the server what became of an op: answered from the row, never claims, never writes (K8). Returns whether
-    /// there is something to ask about.
+    /// Asks the server what became of an op, as soon as it is known to keep keys: answered from the row, never claims,
+    /// never writes (K8). [`OutboxOutput::Changed`] follows in any case. Returns whether there is something to ask about.
     pub fn ask_again(&mut self, now: Now, key: &OpKey) -> bool {
-        let Some(entry) = self.entry(key) else { return false };
-        let can_be_asked = matches!(entry.op.state, OpState::Unknown | OpState::Lost | OpState::Applied);
-        if !can_be_asked || entry.flight.is_some() {
+        if self.fenced {
             return false;
         }
-        self.ask(now, key);
+        let Some(entry) = self.entry_mut(key) else { return false };
+        let can_be_asked = matches!(entry.op.state, OpState::Unknown | OpState::Lost | OpState::Applied);
+        if !can_be_asked || entry.is_parked {
+            return false;
+        }
+        if entry.flight.is_none() {
+            entry.wants_asking = true;
+            entry.due_ms = now.mono_ms;
+            let place = entry.op.order;
+            self.entries.index(place);
+            self.advance(now, None, 0);
+        }
         true
     }
 
@@ -150,6 +165,7 @@ impl Outbox {
     pub fn settle(&mut self, now: Now, key: &OpKey, applied: bool) -> bool {
         let Some(entry) = self.entry_mut(key).filter(|e| e.op.state == OpState::Unknown) else { return false };
         entry.op.state = if applied { OpState::Done } else { OpState::Refused };
+        entry.wants_asking = false;
         entry.op.code = Some("settled_by_person".into());
         if !applied {
             entry.op.on_failure = OnFailure::Pass;
@@ -174,23 +190,33 @@ impl Outbox {
     /// # Errors
     /// As [`Outbox::enqueue`]; [`EnqueueError::InvalidArgument`] where the op has not ended.
     pub fn send_as_new(&mut self, now: Now, random: u128, key: &OpKey) -> Result<OpKey, EnqueueError> {
-        let op = self.op(key).filter(|op| op.state.is_settled()).ok_or(EnqueueError::InvalidArgument("key"))?.clone();
-        self.pass(now, key);
-        let Op { method, origin, path, body, content_type, lane, on_failure, expects_other_type, .. } = op;
+        let has_failed = |e: &&Entry| e.op.state.is_settled() && e.op.state != OpState::Done;
+        let entry = self.entries.get(key).filter(has_failed).ok_or(EnqueueError::InvalidArgument("key"))?;
+        let (op, may_be_volatile) = (entry.op.clone(), entry.may_be_volatile);
+        let Op { method, origin, path, body, key_in_body, content_type, lane, on_failure, expects_other_type, .. } = op;
         let new = NewOp {
             key: None,
             method,
             origin,
             path,
             body,
+            key_in_body,
             content_type,
             lane,
             on_failure,
             expects_other_type,
             deadline_ms: None,
-            may_be_volatile: !self.durable,
+            may_be_volatile,
         };
-        self.enqueue(now, random, new)
+        let new = self.enqueue_in_place_of(now, random, new, Some(key))?;
+        // Where its lane waits for it, the new one takes its place before the lane goes on.
+        if op.on_failure == OnFailure::Hold {
+            self.entries.swap(key, &new);
+            self.write(key);
+            self.write(&new);
+        }
+        self.pass(now, key);
+        Ok(new)
     }
 }
 
@@ -210,7 +236,8 @@ impl Entry {
         self.op.ambiguous |= matches!(reading.outcome, Outcome::Ambiguous | Outcome::Unknown);
         let floor = now.mono_ms + reading.min_wait_ms.min(MOST_WAIT_MS);
         self.floor_ms = floor;
-        self.due_ms = floor.max(now.mono_ms + full_jitter(self.failures, BASE_MS, CAP_MS, random));
+        let wait = full_jitter(self.failures, BASE_MS, CAP_MS, random).max(LEAST_WAIT_MS);
+        self.due_ms = floor.max(now.mono_ms + wait);
         self.failures = self.failures.saturating_add(1);
         if self.op.state == OpState::Applied {
             self.failures = 0;
@@ -232,13 +259,19 @@ impl Entry {
         self.op.state = state;
     }
 
+    /// What an answer said. What is done needs its request no more.
     fn record(&mut self, reading: &Reading, answer: &Answer) {
         self.op.replayed = reading.replayed;
         self.op.conflict |= reading.conflict;
+        if reading.outcome == Outcome::Done {
+            self.op.body = None;
+        }
         self.op.code.clone_from(&reading.code);
         if let Answer::Answered { status, body, .. } = answer {
             self.op.status = *status;
-            self.op.response = Some(body.clone());
+            let end = body.floor_char_boundary(MAX_RESPONSE_BYTES);
+            self.op.response = body.get(..end).map(Into::into);
+            self.op.response_cut = end < body.len();
         }
     }
 

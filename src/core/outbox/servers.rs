@@ -1,8 +1,9 @@
 //! What each server can do (K4): asked once, and again after a reconnect or a 5xx.
 
 use super::OpKey;
-use super::engine::{GRACE_MS, Origin, Outbox, PROBE_MS};
+use super::engine::{BASE_MS, CAP_MS, GRACE_MS, LEAST_WAIT_MS, Origin, Outbox, PROBE_MS};
 use super::io::{Capabilities, OutboxOutput};
+use crate::tab::full_jitter;
 use crate::time::Now;
 
 impl Outbox {
@@ -31,7 +32,28 @@ impl Outbox {
             return;
         }
         entry.awaits_capabilities = false;
-        self.origins.insert(origin.to_owned(), Origin { known: Some(Capabilities::default()), asking: false });
+        self.origins.insert(origin.to_owned(), Origin { known: Some(Capabilities::default()), ..Origin::default() });
+    }
+
+    pub(super) fn on_capabilities(&mut self, now: Now, origin: String, listed: Option<Capabilities>) {
+        self.offline &= listed.is_none();
+        self.await_no_more(&origin, now.mono_ms);
+        self.origins.insert(origin, Origin { known: Some(listed.unwrap_or_default()), ..Origin::default() });
+    }
+
+    /// Nothing sent now would arrive: the question is put again after a back-off, and no attempt is spent (K6).
+    pub(super) fn on_unreachable(&mut self, now: Now, random: u128, origin: String) {
+        let failures = self.origins.get(&origin).map_or(0, |o| o.failures);
+        let wait = full_jitter(failures, BASE_MS, CAP_MS, random).max(LEAST_WAIT_MS);
+        self.await_no_more(&origin, now.mono_ms + wait);
+        self.origins.insert(origin, Origin { known: None, asking: false, failures: failures.saturating_add(1) });
+    }
+
+    fn await_no_more(&mut self, origin: &str, due_ms: u64) {
+        for entry in self.entries.iter_mut().filter(|e| e.awaits_capabilities && e.op.origin == origin) {
+            entry.awaits_capabilities = false;
+            entry.due_ms = due_ms;
+        }
     }
 
     pub(super) fn probe(&mut self, now: Now, key: &OpKey, origin: &str) {

@@ -1,13 +1,32 @@
 //! The outbox's rules (§8), and random lives of it against a server that counts effects.
 
-use patchkeep_core::outbox::{Capabilities, EnqueueError, NewOp, OnFailure, OpState, OutboxEvent, Request};
-use patchkeep_rules::shop::{Fault, Shop};
+use patchkeep_core::ids::{TabId, Uuid};
+use patchkeep_core::outbox::{Capabilities, EnqueueError, NewOp, OnFailure, OpKey, OpState, OutboxEvent, Request};
+use patchkeep_core::storage::StorageFault;
+use patchkeep_rules::shop::{Fault, Shop, answered};
 use proptest::prelude::*;
 
 const BODY: &str = r#"{"kind":"text.append","text":"X"}"#;
 
 fn header<'r>(request: &'r Request, name: &str) -> Option<&'r str> {
     request.headers.iter().find(|(n, _)| *n == name).map(|(_, v)| v.as_str())
+}
+
+fn new_op() -> NewOp {
+    NewOp {
+        key: None,
+        method: "POST".into(),
+        origin: "https://api.example".into(),
+        path: "/api/docs/d1/edits".into(),
+        body: Some(BODY.into()),
+        key_in_body: false,
+        content_type: "application/json".into(),
+        lane: "d1".into(),
+        on_failure: OnFailure::Hold,
+        expects_other_type: false,
+        deadline_ms: None,
+        may_be_volatile: false,
+    }
 }
 
 #[test]
@@ -226,29 +245,243 @@ fn k11_b20_after_a_crash_the_same_key_goes_on() {
 #[test]
 fn k01_an_op_that_cannot_be_stored_is_given_back_unsent() {
     let mut shop = Shop::new(true);
-    shop.store_fails = true;
+    shop.store_fails = Some(StorageFault::Full);
     let key = shop.enqueue(None, "d1", BODY).unwrap();
     assert_eq!((shop.requests.len(), shop.state(&key)), (0, None));
     assert_eq!(shop.gone, [key]);
-    assert_eq!(shop.enqueue(None, "d1", BODY), Err(EnqueueError::StorageUnavailable));
+    shop.store_fails = Some(StorageFault::Failed);
+    shop.enqueue(None, "d1", BODY).unwrap();
+    assert_eq!(shop.enqueue(None, "d1", BODY), Err(EnqueueError::Storage(StorageFault::Failed)));
+    assert_eq!((shop.requests.len(), shop.gone.len(), shop.told_stored.len()), (0, 2, 0));
+}
+
+#[test]
+fn k01_where_the_host_allows_it_an_op_lives_in_memory() {
+    for fault in [StorageFault::Full, StorageFault::Failed] {
+        let mut shop = Shop::new(true);
+        shop.store_fails = Some(fault);
+        let key = shop.queue(NewOp { may_be_volatile: true, ..new_op() }).unwrap();
+        assert_eq!(shop.state(&key), Some(OpState::Done), "{fault:?}");
+        assert_eq!(shop.told_stored, [key]);
+    }
+}
+
+#[test]
+fn k01_a_full_store_is_tried_again_and_nothing_is_sent_meanwhile() {
+    let mut shop = Shop::new(true);
+    shop.unreachable = true;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.unreachable = false;
+    shop.store_fails = Some(StorageFault::Full);
+    shop.advance(60_000);
+    assert_eq!((shop.requests.len(), shop.state(&key)), (0, Some(OpState::Queued)), "its `sending` cannot be written");
+    shop.store_fails = None;
+    shop.advance(10_000);
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+    assert_eq!(header(&shop.requests[0], "Idempotency-Attempt"), Some("1"), "K1: what was not written was no attempt");
+    assert_eq!(shop.stored(&key).map(|op| op.state), Some(OpState::Done));
+}
+
+#[test]
+fn k01_a_stored_op_is_not_sent_behind_the_back_of_its_record() {
+    // A later context finds it `queued`: it would send it as if it never had been.
+    let mut shop = Shop::new(false);
+    shop.unreachable = true;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.unreachable = false;
+    shop.store_fails = Some(StorageFault::Closed);
+    shop.advance(600_000);
+    assert_eq!((shop.requests.len(), shop.state(&key)), (0, Some(OpState::Queued)));
+    shop.store_fails = None;
+    shop.load();
+    assert_eq!((shop.requests.len(), shop.state(&key)), (1, Some(OpState::Done)));
+}
+
+#[test]
+fn j11_after_an_eviction_what_memory_holds_goes_on() {
+    let mut shop = Shop::new(true);
+    shop.unreachable = true;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.unreachable = false;
+    shop.happen(OutboxEvent::StorageLost(StorageFault::Evicted));
+    shop.store_fails = Some(StorageFault::Evicted);
+    shop.advance(600_000);
+    assert_eq!(shop.state(&key), Some(OpState::Done));
+}
+
+#[test]
+fn k01_storing_and_sending_share_one_write() {
+    let mut shop = Shop::new(true);
+    let first = shop.enqueue(None, "d1", BODY).unwrap();
+    let (before, key) = (shop.steps, shop.enqueue(None, "d1", BODY).unwrap());
+    assert_eq!((shop.state(&first), shop.state(&key)), (Some(OpState::Done), Some(OpState::Done)));
+    // Two changes, one write, one word that it is stored, the request; the answer's change and write.
+    assert_eq!(shop.steps - before, 7);
+}
+
+#[test]
+fn k02_the_key_goes_into_the_body_only_where_it_is_asked_for() {
+    let mut shop = Shop::new(true);
+    let in_body = |body: &str| NewOp { key_in_body: true, body: Some(body.into()), ..new_op() };
+    for (body, sent) in [
+        ("{}", r#"{"op_key":"KEY"}"#),
+        (r#" { "a":1}"#, r#"{"op_key":"KEY", "a":1}"#),
+        (r#"{"a":1,"op_key":"KEY"}"#, r#"{"a":1,"op_key":"KEY"}"#),
+    ] {
+        let key = OpKey::new(&format!("intent-{}", body.len())).unwrap();
+        let new = NewOp { key: Some(key.clone()), ..in_body(&body.replace("KEY", key.as_str())) };
+        shop.queue(new).unwrap();
+        let request = shop.requests.last().unwrap();
+        assert_eq!(request.body, Some(sent.replace("KEY", key.as_str())));
+        assert_eq!(header(request, "Idempotency-Key"), Some(key.as_str()));
+    }
+    for body in ["[]", "1", "{", r#"{"op_key":"other"}"#, r#"{"op_key":1}"#] {
+        assert_eq!(shop.queue(in_body(body)), Err(EnqueueError::InvalidArgument("keyIn")), "{body}");
+    }
+    shop.fault = Fault::Refuse;
+    let refused = shop.queue(in_body(r#"{"a":1}"#)).unwrap();
+    shop.fault = Fault::None;
+    let new = shop.call(|o, now, random| o.send_as_new(now, random, &refused)).unwrap();
+    assert_eq!(shop.requests.last().unwrap().body, Some(format!(r#"{{"op_key":"{new}","a":1}}"#)));
+}
+
+#[test]
+fn k04_a_server_that_cannot_be_reached_costs_no_attempt() {
+    let mut shop = Shop::new(true);
+    shop.unreachable = true;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.advance(3 * 3_600_000);
+    assert_eq!((shop.requests.len(), shop.state(&key)), (0, Some(OpState::Queued)));
+    shop.unreachable = false;
+    shop.happen(OutboxEvent::Online);
+    assert_eq!(shop.state(&key), Some(OpState::Done), "K6: waiting ends early");
+}
+
+#[test]
+fn k05_headers_that_cannot_be_had_are_no_ambiguous_attempt() {
+    let mut shop = Shop::new(false);
+    shop.fault = Fault::NoHeaders;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    assert_eq!(shop.state(&key), Some(OpState::Waiting));
+    shop.fault = Fault::None;
+    shop.advance(60_000);
+    assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Done), 1));
+}
+
+#[test]
+fn k08_a_server_that_keeps_no_keys_is_never_asked() {
+    // It would take the question for the write itself.
+    let mut shop = Shop::new(false);
+    shop.fault = Fault::LoseAnswer;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    assert!(shop.call(|o, now, _| o.ask_again(now, &key)));
+    shop.advance(600_000);
+    assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Unknown), 1));
+    shop.keeps_keys = true;
+    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
+    shop.happen(OutboxEvent::Reconnected);
+    assert!(shop.call(|o, now, _| o.ask_again(now, &key)));
+    assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Done), 1));
+}
+
+#[test]
+fn k08_what_is_sent_as_new_takes_the_place_of_what_failed() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Refuse;
+    let first = shop.enqueue(None, "d1", BODY).unwrap();
+    shop.fault = Fault::None;
+    let behind = shop.enqueue(None, "d1", BODY).unwrap();
+    let new = shop.call(|o, now, random| o.send_as_new(now, random, &first)).unwrap();
+    assert_eq!(shop.order, [new.to_string(), behind.to_string()]);
+    shop.load();
+    assert_eq!(shop.outbox.as_ref().unwrap().ops().map(|op| op.key.clone()).collect::<Vec<_>>(), [new, behind, first]);
+}
+
+#[test]
+fn k09_ten_thousand_ops_go_out_in_order_and_each_step_is_a_small_one() {
+    let mut shop = Shop::new(true);
+    shop.unreachable = true;
+    let keys: Vec<OpKey> = (0..10_000).map(|_| shop.enqueue(None, "d1", BODY).unwrap()).collect();
+    let before = shop.steps;
+    shop.unreachable = false;
+    shop.happen(OutboxEvent::Online);
+    shop.advance(60_000);
+    assert_eq!(shop.order, keys.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let steps = (shop.steps - before) as usize;
+    assert!(steps < 10 * keys.len(), "{steps} outputs");
+    let kept = shop.outbox.as_ref().unwrap().ops().count();
+    assert_eq!(kept, 1_000, "of what is over for long nothing is kept");
+    assert!(keys.iter().rev().take(kept).all(|key| shop.state(key) == Some(OpState::Done)));
+    assert_eq!(shop.stored(&keys[0]), None);
+    assert!(shop.stored(&keys[9_999]).is_some_and(|op| op.body.is_none()), "what is done needs its request no more");
+}
+
+#[test]
+fn k09_the_order_survives_a_reload() {
+    let mut shop = Shop::new(true);
+    shop.unreachable = true;
+    let mut keys: Vec<OpKey> = (0..3).map(|n| shop.enqueue(Some(&format!("z{n}")), "d1", BODY).unwrap()).collect();
+    shop.load();
+    keys.extend((0..3).map(|n| shop.enqueue(Some(&format!("a{n}")), "d1", BODY).unwrap()));
+    shop.unreachable = false;
+    shop.load();
+    assert_eq!(shop.order, keys.iter().map(ToString::to_string).collect::<Vec<_>>());
+}
+
+#[test]
+fn k12_what_is_kept_of_an_answer_is_bounded_and_says_so() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Hang;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    let request = shop.requests[0].request;
+    let answer = answered(200, "application/json", &format!("{{\"text\":\"{}\"}}", "ä".repeat(40_000)), &[]);
+    shop.happen(OutboxEvent::Answered { request, answer });
+    let op = shop.stored(&key).unwrap();
+    assert_eq!((op.state, op.response_cut), (OpState::Done, true));
+    assert!((65_530..=65_536).contains(&op.response.unwrap().len()));
+}
+
+#[test]
+fn t05_a_dead_tabs_ops_are_taken_over_in_their_order() {
+    let (mut dead, old) = (Shop::new(true), TabId(Uuid::v4(9)));
+    dead.fault = Fault::LoseAnswer;
+    let sent = dead.enqueue(Some("sent"), "d1", BODY).unwrap();
+    dead.fault = Fault::Hang;
+    dead.advance(5_000);
+    let queued = dead.enqueue(Some("queued"), "d1", BODY).unwrap();
+    let shared = dead.enqueue(Some("shared"), "d3", BODY).unwrap();
+    let ops: Vec<_> = [&queued, &sent, &shared].into_iter().map(|key| dead.stored(key).unwrap()).collect();
+    assert_eq!(ops[1].state, OpState::Sending);
+
+    let mut shop = Shop::new(true);
+    shop.enqueue(Some("shared"), "d3", BODY).unwrap();
+    shop.fault = Fault::Forbidden;
+    assert_eq!(shop.adopt(old, ops), [shared], "what this tab has itself stays where it is");
+    assert_eq!(shop.state(&sent), Some(OpState::Unknown), "K11: `sending` is ambiguous, and a gateway proves nothing");
+    assert_eq!(shop.state(&queued), Some(OpState::Queued), "K9: its lane waits");
+    assert_eq!(shop.taken, [(old, 7, sent), (old, 7, queued)], "in the transaction that brings them here");
+}
+
+#[test]
+fn t05_what_cannot_be_taken_over_stays_where_it_is() {
+    let mut dead = Shop::new(true);
+    dead.unreachable = true;
+    let key = dead.enqueue(None, "d1", BODY).unwrap();
+    let ops = vec![dead.stored(&key).unwrap()];
+    for fault in [StorageFault::Full, StorageFault::Failed] {
+        let mut shop = Shop::new(true);
+        shop.store_fails = Some(fault);
+        shop.adopt(TabId(Uuid::v4(9)), ops.clone());
+        shop.advance(600_000);
+        assert_eq!((shop.requests.len(), shop.taken.len()), (0, 0), "{fault:?}");
+    }
 }
 
 #[test]
 fn k01_b57_addresses_with_credentials_are_refused() {
     let mut shop = Shop::new(true);
-    let new = NewOp {
-        key: None,
-        method: "POST".into(),
-        origin: "https://ada:SECRET-1@api.example".into(),
-        path: "/".into(),
-        body: None,
-        content_type: String::new(),
-        lane: "d1".into(),
-        on_failure: OnFailure::Hold,
-        expects_other_type: false,
-        deadline_ms: None,
-        may_be_volatile: false,
-    };
+    let new = NewOp { origin: "https://ada:SECRET-1@api.example".into(), ..new_op() };
     assert_eq!(shop.queue(new), Err(EnqueueError::InvalidArgument("origin")));
 }
 
@@ -260,7 +493,7 @@ fn j04_a_fenced_outbox_sends_nothing_more() {
     shop.outbox = old;
     let key = shop.enqueue(None, "d1", BODY).unwrap();
     assert_eq!(shop.requests.len(), 0);
-    assert_eq!(shop.state(&key), Some(OpState::Queued));
+    assert_eq!(shop.state(&key), None, "it was never stored, and is given back");
     assert_eq!(shop.enqueue(None, "d1", BODY), Err(EnqueueError::Fenced));
 }
 
@@ -279,6 +512,9 @@ enum Step {
     Ask(usize),
     Reconnected,
     Credentials(bool),
+    Store(Option<StorageFault>),
+    Reachable(bool),
+    SendAsNew(usize),
 }
 
 fn fault() -> impl Strategy<Value = Fault> {
@@ -295,6 +531,7 @@ fn fault() -> impl Strategy<Value = Fault> {
         1 => Just(Fault::LoginPage),
         1 => Just(Fault::InFlight),
         1 => Just(Fault::Hang),
+        1 => Just(Fault::NoHeaders),
     ]
 }
 
@@ -313,6 +550,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..6).prop_map(Step::Ask),
         1 => Just(Step::Reconnected),
         1 => any::<bool>().prop_map(Step::Credentials),
+        1 => prop_oneof![
+            2 => Just(None), 1 => Just(Some(StorageFault::Full)), 1 => Just(Some(StorageFault::Closed))
+        ].prop_map(Step::Store),
+        1 => any::<bool>().prop_map(Step::Reachable),
+        1 => (0usize..6).prop_map(Step::SendAsNew),
     ]
 }
 
@@ -321,7 +563,10 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
     let mut all = Vec::new();
     for step in steps {
         match step {
-            Step::Enqueue(lane) => all.push(shop.enqueue(None, &format!("d{lane}"), BODY).unwrap()),
+            Step::Enqueue(lane) => match shop.enqueue(None, &format!("d{lane}"), BODY) {
+                Ok(key) => all.push(key),
+                Err(error) => prop_assert!(matches!(error, EnqueueError::Storage(_)), "{error}"),
+            },
             Step::Meet(fault) => shop.fault = *fault,
             Step::Advance(ms) => shop.advance(*ms),
             Step::Reload => shop.load(),
@@ -345,6 +590,15 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Reconnected => shop.happen(OutboxEvent::Reconnected),
             Step::Credentials(fresh) => shop.credentials = *fresh,
+            Step::Store(fault) => shop.store_fails = *fault,
+            Step::Reachable(reachable) => shop.unreachable = !*reachable,
+            Step::SendAsNew(n) => {
+                if let Some(key) = all.get(*n).cloned()
+                    && let Ok(new) = shop.call(|o, now, random| o.send_as_new(now, random, &key))
+                {
+                    all.push(new);
+                }
+            }
         }
         for key in &all {
             let effects = shop.effects.get(key.as_str()).copied().unwrap_or(0);
@@ -357,10 +611,14 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
             }
         }
     }
+    shop.fault = Fault::None;
+    shop.unreachable = false;
+    shop.store_fails = None;
+    // What a broken store made this context leave alone is the next one's.
+    shop.load();
     shop.happen(OutboxEvent::Resume);
     shop.happen(OutboxEvent::Online);
     shop.credentials = true;
-    shop.fault = Fault::None;
     shop.happen(OutboxEvent::CredentialsChanged);
     for key in &all {
         shop.call(|o, now, _| o.pass(now, key));
