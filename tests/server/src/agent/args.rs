@@ -1,5 +1,7 @@
 //! The command line, and the edit it spells.
 
+use std::path::PathBuf;
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use patchkeep_core::json::ObjectWriter;
 
@@ -19,6 +21,26 @@ pub struct Cli {
 pub enum Command {
     /// Change a document, once.
     Patch(Box<Patch>),
+    /// Go on with what earlier invocations left behind, under the same keys; ask about what nobody could tell.
+    Resume {
+        /// Only this op.
+        key: Option<String>,
+        /// How long to wait until all is saved, in seconds.
+        #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+        wait: u64,
+        /// Where and who.
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Show what earlier invocations left behind. Asks nobody.
+    Pending {
+        /// Where it is kept.
+        #[command(flatten)]
+        place: Place,
+        /// One JSON object for each line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Ask what became of a key. Changes nothing.
     Ask {
         /// The op key of an earlier invocation.
@@ -58,9 +80,23 @@ pub struct Common {
     /// The bearer token.
     #[arg(long, env = "PATCHKEEP_TOKEN", hide_env_values = true)]
     pub token: String,
+    /// Whom the token is of, as workspace/user, for servers that do not say it themselves.
+    #[arg(long, env = "PATCHKEEP_PRINCIPAL")]
+    pub principal: Option<String>,
+    /// Where ops are kept.
+    #[command(flatten)]
+    pub place: Place,
     /// One JSON object for each line of news.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where ops are kept until everything is known of them.
+#[derive(Debug, Args)]
+pub struct Place {
+    /// The folder [default: patchkeep in the user's state folder]
+    #[arg(long, value_name = "DIR", env = "PATCHKEEP_STATE")]
+    pub state: Option<PathBuf>,
 }
 
 // Not derived: the token must not be printed.

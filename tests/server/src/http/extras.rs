@@ -31,16 +31,24 @@ pub(super) async fn not_found() -> Answer {
     Answer::error(404, "not_found", "there is nothing here")
 }
 
-/// `GET /api/server/capabilities`: what a caller may rely on (K4).
-pub(super) async fn capabilities<S: Store>(State(app): State<Arc<App<S>>>) -> Json<serde_json::Value> {
-    Json(json!({
+/// `GET /api/server/capabilities`: what a caller may rely on (K4), and whom its token is of, where it came with one: a
+/// caller that was only given a token names that principal with every attempt (T6).
+pub(super) async fn capabilities<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    caller: Result<Caller, Answer>,
+) -> Json<serde_json::Value> {
+    let mut body = json!({
         "protocol": patchkeep_core::frame::PROTOCOL,
         "idempotency_keys": true,
         "idempotency_key_ttl_ms": app.config.key_ttl_ms,
         "max_frame_bytes": app.config.max_frame_bytes,
         "key_format": "raw",
         "features": ["attempts"],
-    }))
+    });
+    if let Ok(Caller(principal)) = caller {
+        body["principal"] = principal.to_string().into();
+    }
+    Json(body)
 }
 
 /// `POST /api/tickets`: a single-use ticket for a browser's socket.

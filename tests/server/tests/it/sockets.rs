@@ -16,6 +16,8 @@ async fn capabilities_say_what_callers_may_rely_on() {
         json!({
             "protocol": 1, "idempotency_keys": true, "idempotency_key_ttl_ms": 86_400_000,
             "max_frame_bytes": 1_048_576, "key_format": "raw", "features": ["attempts"],
+            // Whom the token is of.
+            "principal": "ws/user",
         })
     );
     assert_eq!(world.get("/healthz").await.status, 200);
