@@ -163,10 +163,22 @@ export interface ReplaceContentOptions {
 /** What a save came to. */
 export type SaveOutcome =
   | { readonly status: "saved"; readonly seq: number }
-  /** The stored document had moved on. `patchIds` are those of this save that the stored text already holds. */
-  | { readonly status: "conflict"; readonly seq: number; readonly patchIds: readonly PatchId[] }
+  /**
+   * The stored document had moved on. `patchIds` are those of this save that the stored text already holds; `inDoubt`
+   * are those that it may hold: merge by comparing texts, never by applying these again (W3).
+   */
+  | {
+      readonly status: "conflict";
+      readonly seq: number;
+      readonly patchIds: readonly PatchId[];
+      readonly inDoubt: readonly PatchId[];
+    }
   /** A later instance of this tab has taken over: reload the document. */
   | { readonly status: "fenced" }
+  /**
+   * Nothing was written. `save_not_announced` (409): the server has not heard of this content yet, since the socket is
+   * down; save again once it is up.
+   */
   | { readonly status: "refused"; readonly httpStatus: number; readonly code?: string }
   /** Nobody can tell whether it was committed; the next save finds out. */
   | { readonly status: "unknown"; readonly detail: string };

@@ -105,7 +105,7 @@ export function readSaveOutcome(json: string): SaveOutcome {
   const raw = JSON.parse(json) as WireSaveOutcome;
   switch (raw.status) {
     case "conflict":
-      return { status: raw.status, seq: raw.seq, patchIds: raw.patch_ids };
+      return { status: raw.status, seq: raw.seq, patchIds: raw.patch_ids, inDoubt: raw.in_doubt };
     case "refused":
       return {
         status: raw.status,
@@ -225,7 +225,7 @@ interface WireRecord {
 
 type WireSaveOutcome =
   | { readonly status: "saved"; readonly seq: number }
-  | { readonly status: "conflict"; readonly seq: number; readonly patch_ids: readonly PatchId[] }
+  | { readonly status: "conflict"; readonly seq: number; readonly patch_ids: readonly PatchId[]; readonly in_doubt: readonly PatchId[] }
   | { readonly status: "fenced" }
   | { readonly status: "refused"; readonly http_status: number; readonly code?: string }
   | { readonly status: "unknown"; readonly detail: string };

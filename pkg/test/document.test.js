@@ -53,7 +53,10 @@ test("a save asks for headers each time and sends what it was given", async () =
 
 test("outcomes are values", async () => {
   for (const [wire, expected] of [
-    ['{"status":"conflict","seq":3,"patch_ids":["p"]}', { status: "conflict", seq: 3, patchIds: ["p"] }],
+    [
+      '{"status":"conflict","seq":3,"patch_ids":["p"],"in_doubt":["q"]}',
+      { status: "conflict", seq: 3, patchIds: ["p"], inDoubt: ["q"] },
+    ],
     ['{"status":"fenced"}', { status: "fenced" }],
     ['{"status":"refused","http_status":403,"code":"no"}', { status: "refused", httpStatus: 403, code: "no" }],
     ['{"status":"refused","http_status":403}', { status: "refused", httpStatus: 403 }],

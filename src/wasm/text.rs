@@ -1,5 +1,6 @@
 //! Records, states and outcomes as JSON text in the protocol's spelling; `pkg/src/wire.ts` reads it.
 
+use patchkeep_core::ids::PatchId;
 use patchkeep_core::json::{ObjectWriter, write_string};
 use patchkeep_core::session::{ConnectionState, Notice, RecordView, SaveOutcome, Session, Status};
 
@@ -88,10 +89,10 @@ pub fn save_outcome(outcome: &SaveOutcome) -> String {
     let mut w = ObjectWriter::new(&mut out);
     match outcome {
         SaveOutcome::Saved { seq } => w.string("status", "saved").integer("seq", *seq),
-        SaveOutcome::Conflict { seq, patch_ids } => {
-            w.string("status", "conflict").integer("seq", *seq).array("patch_ids", patch_ids, |out, id| {
-                write_string(out, &id.to_string());
-            })
+        SaveOutcome::Conflict { seq, patch_ids, in_doubt } => {
+            let id = |out: &mut String, id: &PatchId| write_string(out, &id.to_string());
+            w.string("status", "conflict").integer("seq", *seq);
+            w.array("patch_ids", patch_ids, id).array("in_doubt", in_doubt, id)
         }
         SaveOutcome::Fenced => w.string("status", "fenced"),
         SaveOutcome::Refused { status, code } => {

@@ -165,6 +165,8 @@ export class OpenDocument {
         this.#offerReload("A later instance of this tab has taken this document over.");
         return "held";
       case "refused":
+        // The server has not heard of this content yet, since its socket is down: nothing was written.
+        if (outcome.code === "save_not_announced") return "again";
         this.#refused(outcome.code ?? `HTTP ${outcome.httpStatus}`);
         return "held";
       case "unknown":

@@ -67,6 +67,9 @@ pub enum SaveOutcome {
         seq: u64,
         /// Those of the save's patches that the stored text already holds.
         patch_ids: Vec<PatchId>,
+        /// Those that it may hold: an earlier save carried them in doubt, or this one did. What a merge brings in must
+        /// come from comparing texts, never from applying these again (P1).
+        in_doubt: Vec<PatchId>,
     },
     /// A later instance of this tab has taken over; nothing was written (W1). This instance is dead.
     Fenced,
@@ -247,7 +250,11 @@ fn read_answer(answer: &SaveAnswer) -> SaveOutcome {
         409 if code == Some("save_conflict") => {
             let details = error.and_then(|e| e.field("details"));
             match details.and_then(|d| d.field("seq")).and_then(Value::as_integer) {
-                Some(seq) => SaveOutcome::Conflict { seq, patch_ids: held_patches(details) },
+                Some(seq) => SaveOutcome::Conflict {
+                    seq,
+                    patch_ids: patches(details, "patch_ids"),
+                    in_doubt: patches(details, "in_doubt"),
+                },
                 None => SaveOutcome::Refused { status, code: code.map(Into::into) },
             }
         }
@@ -258,7 +265,7 @@ fn read_answer(answer: &SaveAnswer) -> SaveOutcome {
     }
 }
 
-fn held_patches(details: Option<&Value<'_>>) -> Vec<PatchId> {
-    let ids = details.and_then(|d| d.field("patch_ids")).and_then(Value::as_array).unwrap_or_default();
+fn patches(details: Option<&Value<'_>>, field: &str) -> Vec<PatchId> {
+    let ids = details.and_then(|d| d.field(field)).and_then(Value::as_array).unwrap_or_default();
     ids.iter().filter_map(|id| id.as_str()?.parse().ok()).collect()
 }

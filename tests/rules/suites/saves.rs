@@ -127,8 +127,13 @@ fn w03_after_a_conflict_a_new_incarnation_carries_over_what_the_stored_text_lack
     deliver(&mut w, 2, 1);
     told(&mut w);
     let m = mark(&mut w).unwrap();
-    let body = format!(r#"{{"error":{{"code":"save_conflict","details":{{"seq":7,"patch_ids":["{}"]}}}}}}"#, id(1));
-    assert_eq!(answered(&mut w, &m, 409, &body), SaveOutcome::Conflict { seq: 7, patch_ids: vec![id(1)] });
+    let (held, doubted) = (id(1), id(9));
+    let details = format!(r#"{{"seq":7,"patch_ids":["{held}"],"in_doubt":["{doubted}"]}}"#);
+    let body = format!(r#"{{"error":{{"code":"save_conflict","details":{details}}}}}"#);
+    assert_eq!(
+        answered(&mut w, &m, 409, &body),
+        SaveOutcome::Conflict { seq: 7, patch_ids: vec![held], in_doubt: vec![doubted] }
+    );
     assert!(w.record(id(1)).unwrap().flushed, "the stored text holds it");
     let (now, random) = (w.now(), w.fresh());
     let open = OpenDocument {

@@ -129,7 +129,9 @@ impl Sim {
     fn may_save(&self, tab: TabId, epoch: u64, doc: &DocId, incarnation: Incarnation) -> bool {
         let rows = &self.server.rows;
         rows.tabs.get(&tab).is_none_or(|o| o.epoch <= epoch)
-            && rows.newest(tab, doc).is_none_or(|n| n.epoch < epoch || (n.epoch == epoch && n.incarnation == incarnation))
+            && rows
+                .newest(tab, doc)
+                .is_none_or(|n| n.epoch < epoch || (n.epoch == epoch && n.incarnation == incarnation))
     }
 
     /// Whether every caller knows for good how its write ended.
