@@ -5,7 +5,8 @@
 //! journal lists what there is to do; the list is then worked off in small steps, between writes that somebody waits
 //! for. A crash between two steps loses nothing but the work.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Journal, Record};
 use crate::ids::PatchId;
@@ -88,17 +89,19 @@ impl Retention {
         steps
     }
 
-    /// Lists what goes, the oldest first, and what shrinks.
+    /// Lists what goes, the oldest first, and what shrinks. (A heap, since only the oldest matter, and since a sort
+    /// weighs kilobytes in the module.)
     fn begin(&mut self, journal: &Journal, server_ms: u64) {
         let over = journal.records().filter(|record| record.is_over());
-        let mut over: Vec<_> = over.map(|r| (r.settled_at.unwrap_or(r.received_at), r.patch_id)).collect();
-        over.sort_unstable();
-        let too_many = over.len().saturating_sub(self.limits.most);
-        let too_old = over.partition_point(|(at, _)| at.saturating_add(self.limits.keep_ms) < server_ms);
-        let goes = too_many.max(too_old);
+        let mut over: BinaryHeap<_> =
+            over.map(|r| Reverse((r.settled_at.unwrap_or(r.received_at), r.patch_id))).collect();
+        while let Some(Reverse((at, patch_id))) = over.peek().copied()
+            && (over.len() > self.limits.most || at.saturating_add(self.limits.keep_ms) < server_ms)
+        {
+            over.pop();
+            self.work.push_back((patch_id, Task::Drop));
+        }
         let is_whole = |id: &PatchId| journal.record(*id).is_some_and(|r| !r.is_shrunk());
-        let mut ids = over.into_iter().map(|(_, patch_id)| patch_id);
-        self.work.extend(ids.by_ref().take(goes).map(|id| (id, Task::Drop)));
-        self.work.extend(ids.filter(is_whole).map(|id| (id, Task::Shrink)));
+        self.work.extend(over.into_iter().map(|Reverse((_, id))| id).filter(is_whole).map(|id| (id, Task::Shrink)));
     }
 }
