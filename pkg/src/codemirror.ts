@@ -4,14 +4,16 @@ import { isolateHistory } from "@codemirror/commands";
 import { Transaction } from "@codemirror/state";
 import type { EditorView } from "@codemirror/view";
 import { refuse } from "./errors.js";
-import { isHigh, isLow, planTextEdit, type TextEditPlan } from "./text.js";
+import { planTextEdit, tighten } from "./text.js";
 import type { ApplyHandler, Patch } from "./types.js";
 
 /** The user event of every patch: `transaction.isUserEvent("patchkeep")` tells one from typing. */
 export const PATCH_USER_EVENT = "patchkeep.apply";
 
 /**
- * Applies text patches to a view. Refuses, changing nothing, where the editor is read-only or would make another text
+ * Applies text patches to a view. CodeMirror keeps every line break as one position: where a document has others than
+ * `\n`, say so with `EditorState.lineSeparator`, and save `view.state.sliceDoc()`, which gives them back; offsets and
+ * anchors are those of that text. Refuses, changing nothing, where the editor is read-only or would make another text
  * of it than the patch says (a change filter, another form of line breaks).
  */
 export function apply(view: EditorView): ApplyHandler {
@@ -20,15 +22,19 @@ export function apply(view: EditorView): ApplyHandler {
     if (state.readOnly) {
       throw refuse("handler_refused", "the editor is read-only");
     }
-    const text = state.doc.toString();
+    const text = state.sliceDoc();
     const plan = tighten(text, planTextEdit(text, patch.body));
     const transaction = state.update({
-      changes: { from: plan.at, to: plan.at + plan.delete, insert: plan.insert },
+      changes: {
+        from: position(text, plan.at, state.lineBreak),
+        to: position(text, plan.at + plan.delete, state.lineBreak),
+        insert: state.toText(plan.insert),
+      },
       annotations: [Transaction.remote.of(true), isolateHistory.of("full")],
       userEvent: PATCH_USER_EVENT,
     });
     const expected = text.slice(0, plan.at) + plan.insert + text.slice(plan.at + plan.delete);
-    if (transaction.newDoc.toString() !== expected) {
+    if (transaction.newDoc.sliceString(0, undefined, state.lineBreak) !== expected) {
       throw refuse("handler_refused", "the editor would make another text of it");
     }
     view.dispatch(transaction);
@@ -41,27 +47,11 @@ export function apply(view: EditorView): ApplyHandler {
   };
 }
 
-/** The same edit without what it leaves as it was at both ends, so that cursors there do not move. A pair stays whole. */
-function tighten(text: string, plan: TextEditPlan): TextEditPlan {
-  const gone = text.slice(plan.at, plan.at + plan.delete);
-  const most = Math.min(gone.length, plan.insert.length);
-  let head = 0;
-  while (head < most && gone[head] === plan.insert[head]) {
-    head += 1;
+/** An offset of the text as a position of the editor. */
+function position(text: string, at: number, lineBreak: string): number {
+  const before = text.slice(0, at);
+  if (lineBreak.length > 1 && before.endsWith(lineBreak[0] ?? "") && text.startsWith(lineBreak, at - 1)) {
+    throw refuse("handler_refused", "the place is inside a line break");
   }
-  if (isHigh(gone.charCodeAt(head - 1))) {
-    head -= 1;
-  }
-  let tail = 0;
-  while (tail < most - head && gone[gone.length - 1 - tail] === plan.insert[plan.insert.length - 1 - tail]) {
-    tail += 1;
-  }
-  if (isLow(gone.charCodeAt(gone.length - tail))) {
-    tail -= 1;
-  }
-  return {
-    at: plan.at + head,
-    delete: gone.length - head - tail,
-    insert: plan.insert.slice(head, plan.insert.length - tail),
-  };
+  return at - (before.split(lineBreak).length - 1) * (lineBreak.length - 1);
 }

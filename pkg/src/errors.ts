@@ -13,6 +13,7 @@ export type PatchkeepErrorCode =
   | "closed"
   | "crashed"
   | "session_exists"
+  | "not_initialized"
   | "transaction_over"
   | "store_missing"
   | "wasm_unavailable"
@@ -83,6 +84,7 @@ const MESSAGES: Readonly<Record<PatchkeepErrorCode, string>> = {
   crashed: "the engine crashed; reload the page",
   transaction_over: "the transaction takes no more requests: nothing but its own requests may be awaited before putIn",
   store_missing: "the transaction does not cover the store `patchkeep` for writing, or upgrade(db) never made it",
+  not_initialized: "`init` of patchkeep/slim was not called",
   session_exists: "this page has an open session of that principal already",
   wasm_unavailable: "the WebAssembly module could not be loaded",
   wasm_unsupported: "this browser cannot run the WebAssembly module",

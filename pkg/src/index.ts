@@ -1,10 +1,5 @@
 /** Everything that `import … from "patchkeep"` gives. Importing it has no side effect. */
 
-export { openSession, type Session } from "./session.js";
-export type { Mark, PatchkeepDocument } from "./document.js";
-export { keptIn, upgrade } from "./co-commit.js";
-export { PatchkeepError, type PatchkeepErrorCode, refuse } from "./errors.js";
-export { persistStorage } from "./persistence.js";
-export type { SessionEventMap } from "./events.js";
-export { planTextEdit, type TextEditPlan } from "./text.js";
-export type * from "./types.js";
+export { openSession } from "./open.js";
+export type { Session } from "./session.js";
+export * from "./surface.js";

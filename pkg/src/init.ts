@@ -1,19 +1,30 @@
-/** Loads the WebAssembly module, once per page, when the first session is opened. */
+/** Loads the WebAssembly module, once per page, from where the entry says. */
 
 import * as bindings from "../wasm/patchkeep_wasm.js";
 import type { Engine } from "./engine.js";
 import { PatchkeepError } from "./errors.js";
 
-/** The module, loaded. A load that failed is tried again by the next call. */
-export function loadEngine(): Promise<Engine> {
+/** Where the module is, or the module itself as bytes. */
+export type ModuleSource = string | URL | BufferSource;
+
+/** The module, loaded from there unless that was done. A load that failed is tried again by the next call. */
+export function loadEngine(source: () => ModuleSource): Promise<Engine> {
   if (hasCrashed) {
     return Promise.reject(new PatchkeepError("crashed"));
   }
-  loading ??= instantiate().catch((error: unknown) => {
+  loading ??= instantiate(source).catch((error: unknown) => {
     loading = undefined;
     throw error;
   });
   return loading;
+}
+
+/** The module that `loadEngine` was called for. */
+export function loadedEngine(): Promise<Engine> {
+  if (hasCrashed) {
+    return Promise.reject(new PatchkeepError("crashed"));
+  }
+  return loading ?? Promise.reject(new PatchkeepError("not_initialized"));
 }
 
 /** Calls `listener` when the module has panicked or trapped. Returns what ends that. */
@@ -34,11 +45,13 @@ let hasCrashed = false;
 const listeners = new Set<() => void>();
 let loading: Promise<Engine> | undefined;
 
-async function instantiate(): Promise<Engine> {
+async function instantiate(source: () => ModuleSource): Promise<Engine> {
   if (typeof WebAssembly !== "object") {
     throw new PatchkeepError("wasm_unsupported");
   }
-  const module = await compile(await fetchModule());
+  const given = source();
+  const isAddress = typeof given === "string" || given instanceof URL;
+  const module = await (isAddress ? compile(await fetchModule(given)) : compileBytes(given));
   try {
     await bindings.default({ module_or_path: module });
   } catch (cause) {
@@ -49,8 +62,7 @@ async function instantiate(): Promise<Engine> {
   return engine;
 }
 
-async function fetchModule(): Promise<Response> {
-  const url = new URL("../wasm/patchkeep_wasm_bg.wasm", import.meta.url);
+async function fetchModule(url: string | URL): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(url, { credentials: "same-origin" });
@@ -72,9 +84,20 @@ async function compile(response: Response): Promise<WebAssembly.Module> {
     }
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (cause) {
-    if (cause instanceof WebAssembly.CompileError) {
-      throw new PatchkeepError("wasm_unsupported", "it is damaged, blocked by a policy, or not understood here", { cause });
-    }
-    throw new PatchkeepError("wasm_unavailable", "it could not be read to its end", { cause });
+    throw cause instanceof WebAssembly.CompileError
+      ? notCompiled(cause)
+      : new PatchkeepError("wasm_unavailable", "it could not be read to its end", { cause });
   }
+}
+
+async function compileBytes(bytes: BufferSource): Promise<WebAssembly.Module> {
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (cause) {
+    throw notCompiled(cause);
+  }
+}
+
+function notCompiled(cause: unknown): PatchkeepError {
+  return new PatchkeepError("wasm_unsupported", "it is damaged, blocked by a policy, or not understood here", { cause });
 }

@@ -6,7 +6,7 @@ import { ReconcileAnswerCode } from "./engine.js";
 import { invalid, PatchkeepError, refuse } from "./errors.js";
 import { type SessionEventMap, TypedEventTarget } from "./events.js";
 import { type Answer, runHandler, runReconcile } from "./handlers.js";
-import { crashed, loadEngine, whenCrashed } from "./init.js";
+import { crashed, whenCrashed } from "./init.js";
 import { checkSessionOptions } from "./options.js";
 import { sharing } from "./sharing.js";
 import type {
@@ -29,15 +29,12 @@ import type {
 import { isWellFormed } from "./text.js";
 import { isLeftBehind, type Notice, readError, readInfo, readNotice, readRecord, readRecords, type SessionInfo } from "./wire.js";
 
-/**
- * Opens a session: takes this tab's identity, loads its journal and connects. Missing or broken storage is no reason
- * to reject: `durability` says what is left.
- */
-export async function openSession(options: SessionOptions): Promise<Session> {
+/** Opens a session on the module that `load` gives, which is asked only once the options are checked. */
+export async function openSessionWith(load: () => Promise<Engine>, options: SessionOptions): Promise<Session> {
   const checked = checkSessionOptions(options);
   const { signal } = checked;
   signal?.throwIfAborted();
-  const opening = loadEngine().then((engine) => Session.open(sharing(engine), checked));
+  const opening = load().then((engine) => Session.open(sharing(engine), checked));
   if (signal === undefined) {
     return opening;
   }
@@ -510,3 +507,10 @@ const NOTHING_YET: SessionInfo = {
   status: "live",
   connection: { state: "connecting" },
 };
+
+declare global {
+  interface SymbolConstructor {
+    /** As the library `ESNext.Disposable` says it, which a host need not have. */
+    readonly asyncDispose: unique symbol;
+  }
+}

@@ -74,12 +74,36 @@ export function planTextEdit(text: string, body: unknown): TextEditPlan {
   }
 }
 
+/** The same edit without what it leaves as it was at both ends, so that cursors there do not move. A pair stays whole. */
+export function tighten(text: string, plan: TextEditPlan): TextEditPlan {
+  const gone = text.slice(plan.at, plan.at + plan.delete);
+  const most = Math.min(gone.length, plan.insert.length);
+  let head = 0;
+  while (head < most && gone[head] === plan.insert[head]) {
+    head += 1;
+  }
+  if (isHigh(gone.charCodeAt(head - 1))) {
+    head -= 1;
+  }
+  let tail = 0;
+  while (tail < most - head && gone[gone.length - 1 - tail] === plan.insert[plan.insert.length - 1 - tail]) {
+    tail += 1;
+  }
+  if (isLow(gone.charCodeAt(gone.length - tail))) {
+    tail -= 1;
+  }
+  return {
+    at: plan.at + head,
+    delete: gone.length - head - tail,
+    insert: plan.insert.slice(head, plan.insert.length - tail),
+  };
+}
+
 /** Whether a string holds no half of a surrogate pair. */
 export function isWellFormed(text: string): boolean {
-  if (text.isWellFormed !== undefined) {
-    return text.isWellFormed();
-  }
-  return !LONE_SURROGATE.test(text);
+  // Missing in older engines; declared here alone, since a host's library may declare it too.
+  const asked: string & { isWellFormed?(): boolean } = text;
+  return asked.isWellFormed?.() ?? !LONE_SURROGATE.test(text);
 }
 
 /** The offset of the one match, or of the n-th, counted from 1. */
@@ -128,18 +152,11 @@ function isBorder(text: string, at: number): boolean {
 }
 
 /** The first half of a surrogate pair; false for NaN, which is no unit. */
-export const isHigh = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
+const isHigh = (unit: number): boolean => unit >= 0xd800 && unit <= 0xdbff;
 /** The second half. */
-export const isLow = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
+const isLow = (unit: number): boolean => unit >= 0xdc00 && unit <= 0xdfff;
 
 const no = (reason: RefusalReason): Error => refuse(reason);
 
 /** With the `u` flag a whole pair is one code point, and no surrogate. */
 const LONE_SURROGATE = /\p{Surrogate}/u;
-
-declare global {
-  interface String {
-    /** Missing in older engines. */
-    isWellFormed?(): boolean;
-  }
-}

@@ -102,3 +102,17 @@ test("a patch that changes nothing is applied", () => {
   apply(view)(patch({ kind: "text.set", text: "same" }));
   assert.equal(view.text, "same");
 });
+
+test("b50_line_breaks_of_two_units_keep_offsets_anchors_and_the_saved_text", () => {
+  const made = (body) => {
+    const view = editor("one\r\ntwo\r\nthree", { extensions: EditorState.lineSeparator.of("\r\n") });
+    apply(view)(patch(body));
+    return view.state.sliceDoc();
+  };
+  assert.equal(made({ kind: "text.splice", at: 10, delete: 5, insert: "3", expect: "three" }), "one\r\ntwo\r\n3");
+  assert.equal(made({ kind: "text.replace", find: "two\r\nthree", replace: "2" }), "one\r\n2");
+  assert.equal(made({ kind: "text.insert", anchor: "two", where: "after", text: "\r\nx" }), "one\r\ntwo\r\nx\r\nthree");
+  assert.equal(made({ kind: "text.replace", find: "\r\ntwo", replace: "" }), "one\r\nthree");
+  assert.throws(() => made({ kind: "text.splice", at: 4, delete: 0, insert: "x" }), refuses("handler_refused"));
+  assert.throws(() => made({ kind: "text.splice", at: 0, delete: 4, insert: "x" }), refuses("handler_refused"));
+});

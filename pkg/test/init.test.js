@@ -2,13 +2,20 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import { test } from "node:test";
+import { packagedModule } from "../dist/packaged.js";
 
 const bytes = await readFile(new URL("../wasm/patchkeep_wasm_bg.wasm", import.meta.url));
 let copies = 0;
 
+/** A fresh copy of the loader, for the package's own module. */
+async function loader() {
+  const { loadEngine } = await import(`../dist/init.js?copy=${(copies += 1)}`);
+  return () => loadEngine(packagedModule);
+}
+
 /** Loads the module by a fresh copy of the loader, from a server that answers like this. */
 async function load(answer) {
-  const { loadEngine } = await import(`../dist/init.js?copy=${(copies += 1)}`);
+  const loadEngine = await loader();
   return withServer(answer, loadEngine).then((engine) => ({ engine, loadEngine }));
 }
 
@@ -52,7 +59,7 @@ test("a missing module, a broken connection and another file have codes", async 
 });
 
 test("what failed once is tried again", async () => {
-  const { loadEngine } = await import(`../dist/init.js?copy=${(copies += 1)}`);
+  const loadEngine = await loader();
   await assert.rejects(withServer(served("text/html", "", 503), loadEngine), fails("wasm_unavailable"));
   assert.ok(await withServer(served("application/wasm"), loadEngine));
 });
@@ -75,5 +82,5 @@ test("after a crash nothing is opened any more, and all who asked are told", asy
   crashed();
   crashed();
   assert.deepEqual(told, ["one"]);
-  await assert.rejects(loadEngine(), fails("crashed"));
+  await assert.rejects(loadEngine(packagedModule), fails("crashed"));
 });
