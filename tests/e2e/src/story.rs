@@ -23,7 +23,7 @@ pub struct Demo {
     token: String,
     folder: PathBuf,
     page: DemoPage,
-    _database: TempDir,
+    database: TempDir,
 }
 
 /// What an agent's invocation came to.
@@ -61,7 +61,7 @@ impl Demo {
             .spawn()
             .expect("the server starts");
         let url = within("the server's address", address_of(&mut server)).await;
-        let demo = Self { server, url, token, folder, page: DemoPage::new(driver), _database: database };
+        let demo = Self { server, url, token, folder, page: DemoPage::new(driver), database };
         demo.open().await;
         demo
     }
@@ -93,6 +93,8 @@ impl Demo {
             .args(arguments)
             .args(["--server", &self.url])
             .env("PATCHKEEP_TOKEN", &self.token)
+            // What it keeps of its ops is of this run too.
+            .env("XDG_STATE_HOME", self.database.path())
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
