@@ -1,6 +1,7 @@
 //! The server through real sockets, on real databases: one module for each group of rules.
 
 mod agent;
+mod agent_gateway;
 mod agent_state;
 mod arrows;
 mod crash;
