@@ -138,7 +138,7 @@ async fn b27_a_redirect_is_not_followed() {
     let world = World::new().await;
     let moved = |to| Trick { forwards: false, status: 307, headers: to, body: "" };
     let to_login = moved(&[("location", "/login")]);
-    let (gateway, at) = Gateway::before(&world, &[to_login.clone()], None).await;
+    let (gateway, at) = Gateway::before(&world, std::slice::from_ref(&to_login), None).await;
     assert_eq!(run(&at, &["patch", "d1", "--append", "x"]).await.0, Some(2), "nothing was sent before: refused");
     assert_eq!(gateway.seen().len(), 1, "and nothing was sent to where it points");
     // After an attempt that may have landed, a gateway's word is no proof.
