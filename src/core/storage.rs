@@ -34,7 +34,8 @@ pub struct Transaction {
     pub id: u64,
     /// Whose journal.
     pub tab_id: TabId,
-    /// The highest epoch the store may hold for that tab; a higher one aborts the transaction.
+    /// The epoch the store must hold for that tab. A higher one aborts the transaction and fences the session (J4); a
+    /// lower one, or none, aborts it too: what was written under this one is gone (J11).
     pub epoch: u64,
     /// Whether `durability: "strict"` is asked for: an intent or an identity is among the writes (J1).
     pub strict: bool,

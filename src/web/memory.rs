@@ -60,6 +60,9 @@ impl Contents {
         if tab.epoch > transaction.epoch {
             return TransactionOutcome::Fenced;
         }
+        if tab.epoch < transaction.epoch {
+            return TransactionOutcome::Failed(StorageFault::Evicted);
+        }
         let mut renamed = None;
         for write in transaction.writes {
             match write {

@@ -7,6 +7,7 @@
 //! ```
 
 use std::cell::{Cell, RefCell};
+use std::cmp::Ordering;
 use std::rc::{Rc, Weak};
 
 use patchkeep_core::ids::{JournalId, TabId};
@@ -154,15 +155,21 @@ fn issue_claim(tx: &Tx, claim: Claim, found: &Rc<RefCell<Found>>) -> Result<(), 
     Ok(())
 }
 
-/// The epoch is asked for and the writes are issued behind it without waiting; they are undone if it says so (J4).
-fn issue_writes(tx: &Tx, transaction: &Transaction, is_fenced: &Rc<Cell<bool>>) -> Result<(), JsValue> {
-    let (expected, is_fenced, aborting) = (transaction.epoch, Rc::clone(is_fenced), tx.clone());
+/// What the stored epoch says against a transaction: a higher one fences it off (J4), a lower one or none means that
+/// what this context had written is gone (J11).
+type Verdict = Rc<Cell<Option<TransactionOutcome>>>;
+
+/// The epoch is asked for and the writes are issued behind it without waiting; they are undone if it says so.
+fn issue_writes(tx: &Tx, transaction: &Transaction, verdict: &Verdict) -> Result<(), JsValue> {
+    let (expected, verdict, aborting) = (transaction.epoch, Rc::clone(verdict), tx.clone());
     let stored = tx.store(TABS)?.get(&codec::tab_key(transaction.tab_id))?;
     tx.on_result(&stored, move |stored| {
-        if codec::epoch(&stored) > expected {
-            is_fenced.set(true);
-            aborting.abort();
-        }
+        verdict.set(match codec::epoch(&stored).cmp(&expected) {
+            Ordering::Greater => Some(TransactionOutcome::Fenced),
+            Ordering::Less => Some(TransactionOutcome::Failed(StorageFault::Evicted)),
+            Ordering::Equal => return,
+        });
+        aborting.abort();
     });
     let records = tx.store(RECORDS)?;
     for write in &transaction.writes {
@@ -191,17 +198,16 @@ impl Inner {
             sender.send(Err(JsValue::NULL));
             return receiver;
         };
-        let is_fenced = Rc::new(Cell::new(false));
-        let fenced = Rc::clone(&is_fenced);
+        let verdict = Verdict::default();
+        let told = Rc::clone(&verdict);
         let changes_meta = transaction.writes.iter().any(|write| matches!(write, Write::JournalId(_)));
         let stores: &[&str] = if changes_meta { &[TABS, RECORDS, META] } else { &[TABS, RECORDS] };
         let mode = Mode::Write { strict: transaction.strict };
-        let issue = |tx: &Tx| issue_writes(tx, transaction, &fenced);
+        let issue = |tx: &Tx| issue_writes(tx, transaction, &told);
         tx::run(&database, stores, mode, issue, move |end| {
             sender.send(match end {
                 End::Complete { strict } => Ok(TransactionOutcome::Durable { strict }),
-                End::Aborted(_) if is_fenced.get() => Ok(TransactionOutcome::Fenced),
-                End::Aborted(error) => Err(error),
+                End::Aborted(error) => verdict.get().ok_or(error),
             });
         });
         receiver

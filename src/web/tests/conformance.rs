@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::rc::Rc;
 
-use patchkeep_core::storage::{TransactionOutcome, Write};
+use patchkeep_core::storage::{StorageFault, TransactionOutcome, Write};
 use patchkeep_web::idb::IdbStore;
 use patchkeep_web::memory::MemoryStore;
 use patchkeep_web::store::{Claim, Store};
@@ -36,7 +36,7 @@ for_every_store! {
     records_are_overwritten_and_removed
     tabs_do_not_see_each_other
     j04_a_higher_epoch_rolls_everything_back
-    j04_the_same_epoch_and_a_lower_one_do_not_fence
+    j11_the_same_epoch_goes_on_and_a_lower_one_is_an_eviction
     writes_take_effect_in_their_order
     any_document_id_is_a_key
     t04_the_epoch_is_read
@@ -116,11 +116,13 @@ async fn j04_a_higher_epoch_rolls_everything_back(store: Rc<dyn Store>) {
     assert_eq!((now.records, now.journal_id), (vec!["kept".to_owned()], journal(1)));
 }
 
-async fn j04_the_same_epoch_and_a_lower_one_do_not_fence(store: Rc<dyn Store>) {
+async fn j11_the_same_epoch_goes_on_and_a_lower_one_is_an_eviction(store: Rc<dyn Store>) {
     let epoch = claim(&*store, tab(1)).await.unwrap().epoch;
-    for expected in [epoch, epoch + 5] {
-        assert!(is_durable(transact(&*store, transaction(tab(1), expected, vec![put(1, "d", "x")])).await));
-    }
+    assert!(is_durable(transact(&*store, transaction(tab(1), epoch, vec![put(1, "d", "x")])).await));
+    // The store had a higher one, and has it no more.
+    let outcome = transact(&*store, transaction(tab(1), epoch + 5, vec![put(2, "d", "y")])).await;
+    assert_eq!(outcome, TransactionOutcome::Failed(StorageFault::Evicted));
+    assert_eq!(records(&*store, tab(1)).await, ["x"]);
 }
 
 async fn writes_take_effect_in_their_order(store: Rc<dyn Store>) {

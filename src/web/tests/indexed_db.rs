@@ -161,6 +161,26 @@ async fn j11_a_dead_connection_to_a_journal_that_is_gone_is_an_eviction() {
 }
 
 #[wasm_bindgen_test]
+async fn j11_an_epoch_that_is_gone_is_an_eviction_at_the_next_write() {
+    watch_connections().await;
+    let name = fresh_name();
+    let store = IdbStore::open(name.clone()).await.unwrap();
+    let epoch = claim(&store, tab(1)).await.unwrap().epoch;
+    script(
+        "return new Promise((done, failed) => {
+           const tx = window.__connections[it].transaction('tabs', 'readwrite');
+           tx.objectStore('tabs').clear();
+           tx.oncomplete = done; tx.onabort = failed;
+         })",
+        &name,
+    )
+    .await;
+    let outcome = transact(&store, transaction(tab(1), epoch, vec![put(1, "d", "x")])).await;
+    assert_eq!(outcome, TransactionOutcome::Failed(StorageFault::Evicted));
+    assert!(records(&store, tab(1)).await.is_empty(), "and nothing was written");
+}
+
+#[wasm_bindgen_test]
 async fn j11_a_full_store_writes_nothing_and_says_so() {
     let name = fresh_name();
     let store = IdbStore::open(name).await.unwrap();
