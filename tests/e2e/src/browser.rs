@@ -113,20 +113,27 @@ impl Browser {
     }
 }
 
-/// Starts a driver that says where it listens.
+/// Starts a driver that says where it listens. Chromium's asks for any port of one address family, and ends where
+/// somebody else has the same port of the other; the next one asks for another port.
 async fn announced(program: &Path, args: &[&str], before_port: &str) -> (Child, String) {
-    let mut process = command(program).args(args).stdout(Stdio::piped()).spawn().expect("the driver starts");
-    let output = process.stdout.take().expect("the driver's output is a pipe");
-    let port = within("the driver's port", said(output, before_port)).await;
-    (process, format!("http://127.0.0.1:{port}"))
+    for _ in 0..MOST_PORTS {
+        let mut process = command(program).args(args).stdout(Stdio::piped()).spawn().expect("the driver starts");
+        let output = process.stdout.take().expect("the driver's output is a pipe");
+        if let Some(port) = within("the driver's port", said(output, before_port)).await {
+            return (process, format!("http://127.0.0.1:{port}"));
+        }
+    }
+    panic!("{} ended {MOST_PORTS} times before it listened", program.display());
 }
+
+const MOST_PORTS: u32 = 5;
 
 /// A screen in memory, and its name.
 async fn screen(program: &Path) -> (Child, String) {
     let args = ["-displayfd", "1", "-screen", "0", "1280x960x24", "-nolisten", "tcp"];
     let mut process = command(program).args(args).stdout(Stdio::piped()).spawn().expect("a screen starts");
     let output = process.stdout.take().expect("its output is a pipe");
-    let number = within("a screen", said(output, "")).await;
+    let number = within("a screen", said(output, "")).await.expect("the screen says its number");
     (process, format!(":{number}"))
 }
 
@@ -156,17 +163,17 @@ fn command(program: &Path) -> Command {
     command
 }
 
-/// Lines until the one that holds `before`; what follows there is a number. What is said later is read and dropped, so
+/// Lines until the one that holds `before`; what follows there is a number, `None` where there is no such line. What is said later is read and dropped, so
 /// that a program never waits for a full pipe.
-async fn said(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> u16 {
+async fn said(output: impl AsyncRead + Unpin + Send + 'static, before: &str) -> Option<u16> {
     let mut lines = BufReader::new(output).lines();
     loop {
-        let line = lines.next_line().await.expect("programs print text").expect("it says its number");
+        let line = lines.next_line().await.expect("programs print text")?;
         if let Some(at) = line.find(before) {
             let digits: String = line[at + before.len()..].chars().take_while(char::is_ascii_digit).collect();
             let number = digits.parse().expect("it is a number");
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-            return number;
+            return Some(number);
         }
     }
 }
