@@ -277,6 +277,8 @@ async fn j06_an_effect_that_died_unsaved_is_shown_as_left_behind() {
         reference.open_document(page, DOC, "server").await;
         let (_, body) = reference.patch(DOC, "k", 2, &colour_to_color()).await.expect("an answer");
         assert_eq!(body["applied_pending_flush"], true, "{body}");
+        // That may be what the server knew of the dead instance: the edit is here when it is here.
+        page.until("pk.docs.get('notes/welcome').text.includes('color ')").await;
         assert_eq!(page.run("return await pk.save(args)", json!(DOC)).await["status"], "saved");
         assert_eq!(reference.read(DOC).await.0, "The color of the text.\n");
         assert_eq!(page.eval("pk.session.records().map(({ leftBehind }) => leftBehind)").await, json!([false]));
