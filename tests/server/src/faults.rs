@@ -92,6 +92,12 @@ impl Faults {
         self.released.notify_all();
     }
 
+    /// Nothing is held from here on.
+    pub(crate) fn hold_no_more(&self) {
+        self.lock().hold_at = None;
+        self.release();
+    }
+
     /// Stops here where that was asked for: blocks the thread.
     pub(crate) fn pass(&self, point: Point) {
         let mut switches = self.lock();

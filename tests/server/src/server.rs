@@ -104,14 +104,21 @@ impl Server {
     }
 
     /// Stops listening, ends what is waiting, and closes the database.
-    pub async fn stop(self) {
+    pub async fn stop(mut self) {
         self.stop.send_replace(true);
-        self.app.faults.release();
+        self.app.faults.hold_no_more();
         self.app.end();
-        if let Err(error) = self.listening.await {
+        if let Err(error) = (&mut self.listening).await {
             tracing::error!(%error, "listening ended");
         }
         self.app.store.close();
+    }
+}
+
+impl Drop for Server {
+    /// What is held goes on: whoever waits for its thread, a runtime that ends above all, would wait for ever.
+    fn drop(&mut self) {
+        self.app.faults.hold_no_more();
     }
 }
 

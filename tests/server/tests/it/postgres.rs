@@ -1,5 +1,6 @@
 //! The whole suite once more, on a PostgreSQL of its own: a private cluster in a folder, on a socket in that folder.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -86,13 +87,19 @@ fn s11_the_same_suite_on_postgresql() {
         return;
     }
     let cluster = Cluster::start();
-    let suite = Command::new(std::env::current_exe().unwrap())
+    let mut suite = Command::new(std::env::current_exe().unwrap())
         .env(DATABASE_URL, cluster.url())
         .env("RUST_BACKTRACE", "0")
         .args(["--test-threads", "4", "--skip", "decisions::"])
-        .output()
+        .stdout(Stdio::piped())
+        .spawn()
         .unwrap();
-    let said = String::from_utf8_lossy(&suite.stdout);
-    assert!(suite.status.success(), "{said}\n{}", String::from_utf8_lossy(&suite.stderr));
+    // Said on as it comes: where a test hangs, its name is among what was printed.
+    let mut said = String::new();
+    for line in BufReader::new(suite.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        println!("{line}");
+        said.extend([line.as_str(), "\n"]);
+    }
+    assert!(suite.wait().unwrap().success(), "{said}");
     assert!(said.contains("test arrows::arrow_claimed_to_done ... ok"), "the tests were run: {said}");
 }

@@ -105,3 +105,13 @@ async fn s09_purges_racing_retries_never_let_one_land_twice() {
     let text = world.text("d1").await;
     assert!((0..KEYS).all(|n| text.matches(&format!("<{n}>")).count() == 1), "{text}");
 }
+
+#[tokio::test]
+async fn what_is_held_goes_on_when_the_server_is_dropped() {
+    let world = World::new().await;
+    let first = paused(&world, &Edit::append("k", "x")).await;
+    let World { server, place: _place, .. } = world;
+    drop(server);
+    // Otherwise a test that fails while something is held would never end.
+    tokio::time::timeout(PATIENCE, first).await.unwrap().unwrap();
+}
