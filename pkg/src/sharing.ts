@@ -123,10 +123,7 @@ class Table implements Shared {
       return;
     }
     const closing = this.engine.close();
-    if (!this.#isOver) {
-      this.#isOver = true;
-      this.#left(closing);
-    }
+    this.#end(closing);
     await closing;
     this.#guests.delete(guest);
   }
@@ -136,10 +133,10 @@ class Table implements Shared {
     return this.#guests.size > 1 && this.#guests.has(guest);
   }
 
-  #end(): void {
+  #end(closing?: Promise<void>): void {
     if (!this.#isOver) {
       this.#isOver = true;
-      this.#left();
+      this.#left(closing);
     }
   }
 

@@ -59,44 +59,36 @@ fn read(value: &Value<'_>) -> Option<Record> {
     let integer = |name: &str| value.field(name).and_then(Value::as_integer);
     let flag = |name: &str| value.field(name).and_then(Value::as_bool);
     let state = RecordState::from_code(text("state")?)?;
+    let doc = DocId::new(text("doc")?)?;
+    let (patch_id, digest) = (text("patch_id")?.parse().ok()?, text("digest")?.parse().ok()?);
+    let reason = optional(text("reason"), Reason::from_code)?;
+    let settled_at = integer("settled_at");
     if value.field("incarnation").is_none() {
-        return read_shrunk(value, state);
+        // Only what was final was shrunk.
+        let is_final = matches!(state, RecordState::Applied | RecordState::Refused);
+        return is_final.then_some(Record::what_is_left(doc, patch_id, digest, state, reason, settled_at?));
     }
     let flushed = flag("flushed")?;
     if flushed && state != RecordState::Applied {
         return None;
     }
     Some(Record {
-        doc: DocId::new(text("doc")?)?,
-        patch_id: text("patch_id")?.parse().ok()?,
-        digest: text("digest")?.parse().ok()?,
+        doc,
+        patch_id,
+        digest,
         incarnation: text("incarnation")?.parse().ok()?,
         epoch: integer("epoch")?,
         state,
-        reason: optional(text("reason"), Reason::from_code)?,
+        reason,
         delivery: integer("delivery")?,
         local_seq: integer("local_seq")?,
         received_at: integer("received_at")?,
-        settled_at: integer("settled_at"),
+        settled_at,
         kept: flag("kept")?,
         flushed,
         confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
         result: value.member("result").map(|m| m.raw.into()),
     })
-}
-
-/// Only what was final was shrunk.
-fn read_shrunk(value: &Value<'_>, state: RecordState) -> Option<Record> {
-    let text = |name: &str| value.field(name).and_then(Value::as_str);
-    let is_final = matches!(state, RecordState::Applied | RecordState::Refused);
-    is_final.then_some(Record::what_is_left(
-        DocId::new(text("doc")?)?,
-        text("patch_id")?.parse().ok()?,
-        text("digest")?.parse().ok()?,
-        state,
-        optional(text("reason"), Reason::from_code)?,
-        value.field("settled_at").and_then(Value::as_integer)?,
-    ))
 }
 
 /// Absent stays absent; present must be known.

@@ -5,6 +5,8 @@
 //! {"doc":…,"patch_id":…,…}          one line a record, in the order of application; its SHA-256 is in the header
 //! ```
 
+use std::collections::BTreeSet;
+
 use super::record::Record;
 use crate::digest::Digest;
 use crate::ids::{JournalId, TabId};
@@ -95,7 +97,7 @@ pub fn verify(text: &str) -> Result<Vec<Record>, Vec<ExportFlaw>> {
     let mut lines = text.lines();
     let header = lines.next().unwrap_or_default();
     let digests = read_header(header).map_err(|flaw| vec![flaw])?;
-    let (mut flaws, mut records) = (Vec::new(), Vec::<Record>::new());
+    let (mut flaws, mut records, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     let mut found = 0;
     for (line, number) in lines.zip(2..) {
         found += 1;
@@ -104,10 +106,8 @@ pub fn verify(text: &str) -> Result<Vec<Record>, Vec<ExportFlaw>> {
             continue;
         }
         match Record::decode(line) {
-            Ok(record) if records.iter().any(|earlier| earlier.key() == record.key()) => {
-                flaws.push(ExportFlaw::Twice(number));
-            }
-            Ok(record) => records.push(record),
+            Ok(record) if seen.insert(record.key()) => records.push(record),
+            Ok(_) => flaws.push(ExportFlaw::Twice(number)),
             Err(_) => flaws.push(ExportFlaw::NoRecord(number)),
         }
     }

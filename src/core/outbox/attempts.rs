@@ -72,12 +72,8 @@ impl Outbox {
         }
         self.save(key);
         let transaction = self.next_transaction();
-        if let Some(entry) = self.entry_mut(key) {
-            entry.flight = Some(Flight::Writing { transaction });
-        }
-        let Some(place) = self.entries.place(key) else { return };
-        self.entries.index(place);
-        if self.entries.at(place).is_some_and(|e| e.is_volatile) {
+        self.entries.take_off(key, Flight::Writing { transaction });
+        if self.entries.get(key).is_some_and(|e| e.is_volatile) {
             self.sending_is_written(now, key, transaction);
         }
     }
@@ -164,11 +160,7 @@ impl Outbox {
         let url = op.origin.clone() + &op.path;
         let fetch = Request { request, key: key.clone(), method, url, body, headers, timeout_ms };
         self.outputs.push_back(OutboxOutput::Fetch(fetch));
-        if let Some(entry) = self.entry_mut(key) {
-            let until_ms = now.mono_ms + timeout_ms + GRACE_MS;
-            entry.flight = Some(Flight::Request { request, ask, until_ms });
-            let place = entry.op.order;
-            self.entries.index(place);
-        }
+        let until_ms = now.mono_ms + timeout_ms + GRACE_MS;
+        self.entries.take_off(key, Flight::Request { request, ask, until_ms });
     }
 }

@@ -153,6 +153,14 @@ impl Entries {
         self.at_mut(self.place(key)?)
     }
 
+    /// Something begins for an op.
+    pub(super) fn take_off(&mut self, key: &OpKey, flight: Flight) {
+        let Some(entry) = self.get_mut(key) else { return };
+        entry.flight = Some(flight);
+        let place = entry.op.order;
+        self.index(place);
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Entry> {
         self.all.iter().map(|entry| &**entry)
     }

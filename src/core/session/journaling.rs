@@ -36,7 +36,7 @@ impl Session {
         self.write(write, urgency)
     }
 
-    /// Forgets a record whose patch is known to have had no effect.
+    /// Forgets a record: its patch is known to have had no effect, or is over for long (J10).
     pub(super) fn forget_record(&mut self, patch_id: PatchId) {
         if let Some(record) = self.journal.remove(patch_id) {
             self.write(Write::Remove(record.key()), Urgency::Now);

@@ -1,7 +1,7 @@
 //! Retention in the background (J10): when nothing else is being written.
 
+use super::Session;
 use super::store::Urgency;
-use super::{Notice, Session};
 use crate::journal::Step;
 use crate::storage::Write;
 use crate::time::Now;
@@ -16,22 +16,14 @@ impl Session {
         }
         let server_ms = self.clock.estimate(now);
         for step in self.retention.steps(&self.journal, now.mono_ms, server_ms) {
-            let write = match step {
+            match step {
                 Step::Shrink(left) => {
                     let write = Write::Put { key: left.key(), record: left.encode() };
                     self.journal.put(left);
-                    write
+                    self.write(write, Urgency::Now);
                 }
-                Step::Drop(patch_id) => match self.journal.remove(patch_id) {
-                    Some(record) => {
-                        let write = Write::Remove(record.key());
-                        self.notify(Notice::RecordGone { doc: record.doc, patch_id });
-                        write
-                    }
-                    None => continue,
-                },
-            };
-            self.write(write, Urgency::Now);
+                Step::Drop(patch_id) => self.forget_record(patch_id),
+            }
         }
     }
 }

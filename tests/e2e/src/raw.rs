@@ -252,6 +252,30 @@ impl RawSocket {
         frame
     }
 
+    /// What is said of this patch and delivery, the start of its effect left out.
+    pub async fn answer(&mut self, n: u32, delivery: u64) -> Value {
+        let told = async {
+            loop {
+                let frame = self.frame().await;
+                let is_answer = frame["delivery"] == delivery && frame["patch_id"] == patch_id(n);
+                if is_answer && frame["type"] != "patch_start" {
+                    return frame;
+                }
+            }
+        };
+        within("an answer", told).await
+    }
+
+    /// The n-th patch appends this to `d1`, and is acknowledged.
+    ///
+    /// # Panics
+    /// Where it is answered otherwise, or acknowledged again.
+    pub async fn applies(&mut self, hello: &Hello, n: u32, text: &str) {
+        self.send(hello.frame(&Patch::append(n, "d1", text))).await;
+        let ack = self.answer(n, 1).await;
+        assert_eq!((&ack["type"], &ack["replayed"]), (&json!("patch_ack"), &json!(false)), "{ack}");
+    }
+
     /// Passes over frames until one of this type.
     pub async fn skip_to(&mut self, kind: &str) -> Value {
         loop {

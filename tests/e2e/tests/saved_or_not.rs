@@ -38,13 +38,11 @@ async fn b04_reading_the_journal_back_does_not_write_it_again() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        socket.send(hello.frame(&Patch::append(1, "d1", "X"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 1, "X").await;
         page.run("const { handle } = pk.docs.get('d1'); handle.flushed(handle.mark(), { seq: 2 })", json!({})).await;
         let confirmed = json!({ "type": "patch_confirmed", "patches": [{ "patch_id": patch_id(1), "as": "done" }] });
         socket.send(confirmed).await;
-        socket.send(hello.frame(&Patch::append(2, "d1", "Y"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 2, "Y").await;
         page.until(
             "pk.session.records().length === 2 && pk.record(pk.session.records()[0].patchId).confirmed === 'done'",
         )
@@ -113,8 +111,7 @@ async fn b05_no_answer_about_a_patch_is_an_unknown_in_time() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        socket.send(hello.frame(&Patch::append(1, "d1", "X"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 1, "X").await;
         page.until("pk.session.records()[0].state === 'applied'").await;
         page.load_again().await;
         page.start(json!({ "socket": server.url(), "handlerTimeoutMs": 300 })).await;
@@ -140,15 +137,13 @@ async fn j05_every_state_of_a_record_is_answered_by_its_own_rule() {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
         // 1 is saved, 2 refused, 3 applied and not saved, 4 left open by its handler.
-        socket.send(hello.frame(&Patch::append(1, "d1", "X"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 1, "X").await;
         page.run("const { handle } = pk.docs.get('d1'); handle.flushed(handle.mark(), { seq: 2 })", json!({})).await;
         page.handle("d1", "throw refuse('anchor_not_found')").await;
         socket.send(hello.frame(&Patch::append(2, "d1", "Y"))).await;
         socket.skip_to("patch_refuse").await;
         page.handle("d1", "doc.effect(patch)").await;
-        socket.send(hello.frame(&Patch::append(3, "d1", "Z"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 3, "Z").await;
         page.handle_async("d1", "await gate('never')").await;
         socket.send(hello.frame(&Patch::append(4, "d1", "W"))).await;
         page.at_gate("never").await;
@@ -203,13 +198,11 @@ async fn j06_a_co_committed_effect_comes_back_with_its_draft() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        socket.send(hello.frame(&Patch::append(1, "d1", "X"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 1, "X").await;
         page.run("await pk.keep('d1')", json!({})).await;
         page.until("pk.session.records()[0].kept").await;
         // One more, which no draft has seen.
-        socket.send(hello.frame(&Patch::append(2, "d1", "Y"))).await;
-        socket.skip_to("patch_ack").await;
+        socket.applies(&hello, 2, "Y").await;
         page.until("pk.session.records().every(({ state }) => state === 'applied')").await;
 
         page.load_again().await;

@@ -5,9 +5,8 @@ use patchkeep_e2e::browser::{Browser, Setup};
 use patchkeep_e2e::engine::Cell;
 use patchkeep_e2e::frames::{Patch, patch_id};
 use patchkeep_e2e::page::{TestPage, with_raw_server};
-use patchkeep_e2e::raw::{Hello, RawServer, RawSocket};
+use patchkeep_e2e::raw::{RawServer, RawSocket};
 use patchkeep_e2e::site::Site;
-use patchkeep_e2e::wait::within;
 use serde_json::{Value, json};
 
 patchkeep_e2e::on_each_engine!(
@@ -30,32 +29,11 @@ async fn standing(page: &TestPage) -> (String, Value) {
     (told["durability"].as_str().expect("a word").to_owned(), told["fault"].clone())
 }
 
-/// The n-th patch takes effect and is acknowledged.
-async fn applies(socket: &mut RawSocket, hello: &Hello, n: u32, text: &str) {
-    socket.send(hello.frame(&Patch::append(n, "d1", text))).await;
-    let ack = answer(socket, n, 1).await;
-    assert_eq!((&ack["type"], &ack["replayed"]), (&json!("patch_ack"), &json!(false)), "{ack}");
-}
-
-/// What is said of this patch and delivery.
-async fn answer(socket: &mut RawSocket, n: u32, delivery: u64) -> Value {
-    let told = async {
-        loop {
-            let frame = socket.frame().await;
-            let is_answer = frame["delivery"] == delivery && frame["patch_id"] == patch_id(n);
-            if is_answer && frame["type"] != "patch_start" {
-                return frame;
-            }
-        }
-    };
-    within("an answer", told).await
-}
-
 /// What is said when the n-th patch is asked about under this journal's id.
 async fn asked(socket: &mut RawSocket, journal_id: &str, n: u32, delivery: u64) -> Value {
     let question = json!({ "patch_id": patch_id(n), "delivery": delivery, "journal_id": journal_id });
     socket.send(json!({ "type": "patch_query", "patches": [question] })).await;
-    let told = answer(socket, n, delivery).await;
+    let told = socket.answer(n, delivery).await;
     if told["type"] == "patch_unknown" { json!("unknown") } else { told["state"].clone() }
 }
 
@@ -74,11 +52,11 @@ async fn b33_a_connection_that_dies_is_opened_again_once() {
         page.run(WATCH_OPENS, json!({})).await;
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         page.until("pk.session.records()[0].state === 'applied'").await;
         // From here on `transaction()` throws InvalidStateError.
         page.run("opened.at(-1).close()", json!({})).await;
-        applies(&mut socket, &hello, 2, "Y").await;
+        socket.applies(&hello, 2, "Y").await;
         assert_eq!(asked(&mut socket, hello.journal_id(), 1, 9).await, "applied");
         assert_eq!(standing(page).await, ("strict".into(), Value::Null));
         assert_eq!(page.eval("pk.session.journalId").await, hello.journal_id());
@@ -93,7 +71,7 @@ async fn b33_a_journal_deleted_under_an_open_tab_is_another_journal() {
         page.run(WATCH_OPENS, json!({})).await;
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         let delete = "const request = indexedDB.deleteDatabase('patchkeep:ws/tester');
             await new Promise((done, failed) => { request.onsuccess = done; request.onerror = failed; });";
         page.run(delete, json!({})).await;
@@ -104,7 +82,7 @@ async fn b33_a_journal_deleted_under_an_open_tab_is_another_journal() {
         assert_eq!(page.eval("pk.eventsOf('durabilitychange').length").await, 1);
         // The server hands it out again under the new name: this instance still knows that it has it (P5).
         socket.send(again.frame(&Patch::append(1, "d1", "X").delivery(2))).await;
-        let told = answer(&mut socket, 1, 2).await;
+        let told = socket.answer(1, 2).await;
         assert_eq!((&told["type"], &told["replayed"]), (&json!("patch_ack"), &json!(true)), "{told}");
         assert_eq!((page.text("d1").await.as_str(), page.calls("d1").await), ("X", 1));
         assert!(page.eval("opened.length").await.as_u64() <= Some(2), "no storm of openings");
@@ -153,7 +131,7 @@ async fn b35_storage_that_refuses_leaves_a_memory_journal_and_says_why() {
             page.start_on(&server.url(), &["d1"]).await;
             assert_eq!(standing(page).await, ("memory".into(), json!(code)), "readable before anything is sent");
             let (mut socket, hello) = server.welcome().await;
-            applies(&mut socket, &hello, 1, "X").await;
+            socket.applies(&hello, 1, "X").await;
             assert_eq!((page.text("d1").await.as_str(), page.calls("d1").await), ("X", 1));
             let events = page.until("pk.eventsOf('durabilitychange').length && pk.eventsOf('durabilitychange')").await;
             assert_eq!(events.as_array().map(Vec::len), Some(1), "{events}");
@@ -197,7 +175,7 @@ async fn b35_quota_exceeded_at_every_write_applies_nothing_twice() {
                 if !answered {
                     (socket, hello) = server.welcome().await;
                     socket.send(hello.frame(&Patch::append(n, "d1", "X").delivery(2))).await;
-                    if answer(&mut socket, n, 2).await["type"] == "patch_unknown" {
+                    if socket.answer(n, 2).await["type"] == "patch_unknown" {
                         applied -= 1;
                     }
                 }
@@ -237,7 +215,7 @@ async fn b36_every_intent_and_epoch_is_asked_to_be_strict_and_read_back() {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
         assert_eq!(page.eval("asked").await, json!([["strict", "strict"]]), "the epoch");
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         assert_eq!(page.eval("asked[1]").await, json!(["strict", "strict"]), "the intent");
         assert_eq!(standing(page).await, ("strict".into(), Value::Null));
     })
@@ -251,7 +229,7 @@ async fn b36_after_a_power_cut_a_relaxed_journal_proves_nothing() {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
         assert_eq!(standing(page).await.0, "relaxed", "the engine did not give what was asked for");
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         page.run("await pk.session.close()", json!({})).await;
         // The newest writes were reported complete, and are not there after the cut.
         let cut = "const database = await new Promise((done) => {
@@ -270,7 +248,7 @@ async fn b36_after_a_power_cut_a_relaxed_journal_proves_nothing() {
         let (mut socket, hello) = server.welcome().await;
         assert_eq!(asked(&mut socket, hello.journal_id(), 1, 9).await, "unknown", "never `not_seen`");
         socket.send(hello.frame(&Patch::append(1, "d1", "X").delivery(10))).await;
-        assert_eq!(answer(&mut socket, 1, 10).await["type"], "patch_unknown");
+        assert_eq!(socket.answer(1, 10).await["type"], "patch_unknown");
         assert_eq!((page.text("d1").await.as_str(), page.calls("d1").await), ("", 0));
     })
     .await;
@@ -292,7 +270,7 @@ async fn b37_a_journal_of_newer_code_is_left_as_it_is() {
             page.start_on(&server.url(), &["d1"]).await;
             assert_eq!(standing(page).await, ("memory".into(), json!("storage_newer_than_code")));
             let (mut socket, hello) = server.welcome().await;
-            applies(&mut socket, &hello, 1, "X").await;
+            socket.applies(&hello, 1, "X").await;
             assert_eq!(page.calls("d1").await, 1);
             page.load_again().await;
         }
@@ -320,7 +298,7 @@ async fn j11_a_damaged_record_is_left_in_place_and_said() {
     with_raw_server(async |page, server| {
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         page.run("await pk.session.close()", json!({})).await;
         let damage = "const database = await new Promise((done) => {
               const request = indexedDB.open('patchkeep:ws/tester');
@@ -360,11 +338,11 @@ async fn j11_in_private_mode_the_journal_says_what_it_promises() {
     let page = TestPage::load(browser.driver(), &site).await;
     page.start_on(&server.url(), &["d1"]).await;
     let (mut socket, hello) = server.welcome().await;
-    applies(&mut socket, &hello, 1, "X").await;
+    socket.applies(&hello, 1, "X").await;
     let (durability, fault) = standing(&page).await;
     assert!(durability != "memory" || fault != Value::Null, "less than was asked for, and no reason");
     socket.send(hello.frame(&Patch::append(1, "d1", "X").delivery(2))).await;
-    assert_eq!(answer(&mut socket, 1, 2).await["replayed"], true);
+    assert_eq!(socket.answer(1, 2).await["replayed"], true);
     assert_eq!((page.text("d1").await.as_str(), page.calls("d1").await), ("X", 1));
     page.check().await;
     browser.quit().await;
@@ -384,7 +362,7 @@ async fn j11_persistence_is_asked_for_on_request_alone() -> Cell {
         page.run(watch, json!({})).await;
         page.start_on(&server.url(), &["d1"]).await;
         let (mut socket, hello) = server.welcome().await;
-        applies(&mut socket, &hello, 1, "X").await;
+        socket.applies(&hello, 1, "X").await;
         assert_eq!(page.eval("persists").await, 0);
         assert_eq!(page.run("return await pk.persistStorage()", json!({})).await, true);
         assert_eq!(page.eval("persists").await, 1);

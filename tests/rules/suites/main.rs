@@ -3,6 +3,7 @@
 mod digests;
 mod journal;
 mod outbox;
+mod outbox_property;
 mod property;
 mod resume;
 mod retention;

@@ -14,6 +14,14 @@ async fn pending(at: &At) -> String {
     said.trim_end().split_once(" · ").map_or(said.clone(), |(_, rest)| rest.to_owned())
 }
 
+/// An agent that dies while the server's direct write of its op `k` is held at this point.
+async fn killed_at(world: &World, at: &At, point: Point) {
+    world.server.faults().hold_at(point);
+    let agent = Agent::start(at, &["patch", "d1", "--append", "x", "--key", "k"]);
+    world.until("the write is held", || world.server.faults().show().held_at == Some(point)).await;
+    agent.kill().await;
+}
+
 #[tokio::test]
 async fn k11_killed_while_a_tab_has_the_patch_it_goes_on_with_the_same_key() {
     let world = World::new().await;
@@ -42,10 +50,7 @@ async fn k11_killed_at_each_point_of_a_direct_write_it_lands_once() {
     for point in [Point::Claimed, Point::Writing, Point::Committed] {
         let world = World::new().await;
         let at = At::of(&world);
-        world.server.faults().hold_at(point);
-        let agent = Agent::start(&at, &["patch", "d1", "--append", "x", "--key", "k"]);
-        world.until("the write is held", || world.server.faults().show().held_at == Some(point)).await;
-        agent.kill().await;
+        killed_at(&world, &at, point).await;
         world.server.faults().release();
         let (code, said) = run(&at, &["resume"]).await;
         assert_eq!(code, Some(0), "{point:?}: {said}");
@@ -58,10 +63,7 @@ async fn k11_killed_at_each_point_of_a_direct_write_it_lands_once() {
 async fn k11_without_the_capability_what_was_sending_is_unknown_and_not_sent_again() {
     let world = World::new().await;
     let at = At::of(&world);
-    world.server.faults().hold_at(Point::Claimed);
-    let agent = Agent::start(&at, &["patch", "d1", "--append", "x", "--key", "k"]);
-    world.until("the write is held", || world.server.faults().show().held_at.is_some()).await;
-    agent.kill().await;
+    killed_at(&world, &at, Point::Claimed).await;
     // What lies on the disk is that of an agent whose server did not list the capability.
     let db = rusqlite::Connection::open(at.state.path().join("outbox.db")).unwrap();
     let old = r#"replace(op, '"keys_listed_at_first":true', '"keys_listed_at_first":false')"#;
@@ -111,10 +113,7 @@ async fn t05_what_a_living_process_is_at_work_on_is_left_to_it() {
 async fn t06_ops_of_one_user_are_not_sent_with_anothers_token() {
     let world = World::new().await;
     let at = At::of(&world);
-    world.server.faults().hold_at(Point::Claimed);
-    let agent = Agent::start(&at, &["patch", "d1", "--append", "x", "--key", "k"]);
-    world.until("the write is held", || world.server.faults().show().held_at.is_some()).await;
-    agent.kill().await;
+    killed_at(&world, &at, Point::Claimed).await;
     world.server.faults().release();
     world.until_state("k", "done").await;
     assert_eq!(run(&at, &["resume", "--token", OTHER_TOKEN]).await, (Some(0), "nothing is pending\n".into()));

@@ -11,11 +11,7 @@ use crate::world::{Edit, OTHER_TOKEN, TOKEN, World};
 async fn w02_a_save_makes_its_patches_done() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
-    let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    tab.socket.ack(&patch, false).await;
-    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
-    assert_eq!(sending.await.unwrap().unwrap().body["applied_pending_flush"], json!(true));
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
     let saved = tab.save(&world, 1, "a\nx", &[patch.patch_id]).await;
     assert_eq!((saved.status, &saved.body["seq"]), (200, &json!(2)));
     tab.socket.confirmed(patch.patch_id, ConfirmedAs::Done).await;
@@ -48,10 +44,7 @@ async fn w02_a_save_settles_delivered_and_unknown_and_answers_who_waits() {
 async fn w01_a_stale_base_writes_nothing_and_w03_tells_what_is_held() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
-    let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    tab.socket.ack(&patch, false).await;
-    sending.await.unwrap().unwrap();
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
     // The save is committed and its answer lost; the tab saves again, as it must.
     world.server.faults().lose_next_save_answer(1);
     let body = tab.who.save(tab.incarnation, 1, "a\nx", &[patch.patch_id]);
@@ -68,10 +61,7 @@ async fn w01_a_stale_base_writes_nothing_and_w03_tells_what_is_held() {
 async fn w01_a_conflict_settles_nothing() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
-    let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    tab.socket.ack(&patch, false).await;
-    sending.await.unwrap().unwrap();
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
     let conflict = tab.save(&world, 7, "a\nx", &[patch.patch_id]).await;
     assert_eq!(conflict.body["error"]["details"]["patch_ids"], json!([]));
     assert_eq!(world.state("k"), "acked");
@@ -98,11 +88,7 @@ async fn w01_a_fenced_save_writes_nothing() {
 async fn w01_a_save_of_an_incarnation_never_announced_is_not_taken_beside_an_announced_one() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
-    let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    tab.socket.ack(&patch, false).await;
-    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
-    sending.await.unwrap().unwrap();
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
     // Its content was replaced twice while it was away, and only the second is announced, without the patch.
     let (never, next) = (incarnation(), incarnation());
     tab.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
@@ -171,10 +157,7 @@ async fn t06_another_users_tab_saves_nothing() {
 async fn t06_a_save_settles_no_other_principals_keys() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
-    let sending = world.sending(&Edit::append("k", "x"));
-    let patch = tab.socket.patch().await;
-    tab.socket.ack(&patch, false).await;
-    sending.await.unwrap().unwrap();
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
     let other = Identity { token: OTHER_TOKEN, principal: "ws/other".into(), ..Identity::new() };
     let other = Tab::hello(&world, other, open_doc("d1", incarnation())).await;
     assert_eq!(other.save(&world, 1, "mine", &[patch.patch_id]).await.status, 200);

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::world::{PATIENCE, Reply, TOKEN, World, fresh};
+use crate::world::{Edit, PATIENCE, Reply, TOKEN, World, fresh};
 
 type Sink = futures_util::stream::SplitSink<WebSocketStream<MaybeTlsStream<TcpStream>>, Message>;
 
@@ -264,6 +264,16 @@ impl Tab {
         let welcome = socket.welcome().await;
         assert_eq!(welcome.docs.first().map(|(_, opened, _)| *opened), Some(incarnation));
         Self { who, incarnation, socket }
+    }
+
+    /// Takes what this edit is handed out as, and acknowledges it; its caller hears that it is applied.
+    pub async fn applies(&mut self, world: &World, edit: &Edit) -> PatchFrame {
+        let sending = world.sending(edit);
+        let patch = self.socket.patch().await;
+        self.socket.ack(&patch, false).await;
+        self.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+        assert_eq!(sending.await.unwrap().unwrap().body["applied_pending_flush"], json!(true));
+        patch
     }
 
     pub async fn save(&self, world: &World, base_seq: u64, text: &str, patch_ids: &[PatchId]) -> Reply {
