@@ -208,7 +208,7 @@ async fn b26_an_expired_claim_is_taken_over_and_its_holder_writes_nothing() {
     assert_eq!(waiting.headers["retry-after"], "1");
     assert_eq!(waiting.body["retry_after_ms"], json!(1000));
     assert_eq!(world.send(&edit.clone().ask()).await.code(), "idempotency_in_flight");
-    world.advance(5_000);
+    world.advance(5_000).await;
     assert_eq!(world.send(&edit.clone().ask()).await.code(), "idempotency_in_flight", "a question takes nothing over");
     assert_eq!(world.send(&edit.clone().attempt(2)).await.status, 200);
     // The first holder wakes up: neither its write nor its hand-out finds the claim (S2, S5).
@@ -226,7 +226,7 @@ async fn s09_settled_keys_go_after_their_time_and_are_not_claimed_again() {
     let began = world.now();
     world.send(&Edit::append("old", "x").first_at(began)).await;
     assert_eq!(world.server.purge().await.unwrap(), 0, "they live as long as was promised");
-    world.advance(1_000_001);
+    world.advance(1_000_001).await;
     assert_eq!(world.server.purge().await.unwrap(), 1);
     let expired = |reply: &Reply| (reply.status, reply.code() == "idempotency_key_expired");
     let late = world.send(&Edit::append("old", "x").first_at(began).attempt(2)).await;
@@ -250,7 +250,7 @@ async fn s09_open_keys_are_never_removed_by_age() {
     let patch = tab.socket.patch().await;
     tab.socket.ack(&patch, false).await;
     assert_eq!(sending.await.unwrap().unwrap().status, 200);
-    world.advance(10_000_000);
+    world.advance(10_000_000).await;
     assert_eq!(world.server.purge().await.unwrap(), 0);
     assert_eq!(world.state("acked"), "acked");
 }

@@ -190,7 +190,7 @@ async fn s10_nobody_settles_anothers_key() {
 async fn s10_settled_keys_are_never_removed_by_age() {
     let (world, ..) = unknown().await;
     settle(&world, "not_applied").await;
-    world.advance(10 * 24 * 60 * 60 * 1000);
+    world.advance(10 * 24 * 60 * 60 * 1000).await;
     assert_eq!(world.server.purge().await.unwrap(), 0);
     assert_eq!(world.state("k"), "settled");
 }

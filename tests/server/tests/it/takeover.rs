@@ -25,7 +25,7 @@ async fn s02_a_paused_holder_whose_lease_is_over_rolls_back() {
     let world = World::new().await;
     let first = paused(&world, &Edit::append("k", "x")).await;
     assert_eq!(world.send(&Edit::append("k", "x").attempt(2)).await.code(), "idempotency_in_flight");
-    world.advance(LEASE_MS + SLACK_MS);
+    world.advance(LEASE_MS + SLACK_MS).await;
     let second = world.send(&Edit::append("k", "x").attempt(2)).await;
     assert_eq!((second.status, second.replayed()), (200, false));
     let late = goes_on(&world, first).await;
@@ -39,7 +39,7 @@ async fn s05_a_paused_holder_whose_lease_is_over_sends_nothing() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;
     let first = paused(&world, &Edit::append("k", "x")).await;
-    world.advance(LEASE_MS + SLACK_MS);
+    world.advance(LEASE_MS + SLACK_MS).await;
     let second = world.sending(&Edit::append("k", "x").attempt(2));
     let patch = tab.socket.patch().await;
     let late = goes_on(&world, first).await;
@@ -54,7 +54,7 @@ async fn s05_a_paused_holder_whose_lease_is_over_sends_nothing() {
 async fn s02_a_paused_holder_whose_claim_nobody_took_goes_on() {
     let world = World::new().await;
     let first = paused(&world, &Edit::append("k", "x")).await;
-    world.advance(LEASE_MS + SLACK_MS);
+    world.advance(LEASE_MS + SLACK_MS).await;
     assert_eq!(goes_on(&world, first).await.status, 200);
     assert_eq!(world.text("d1").await, "a\nx");
 }
@@ -64,7 +64,7 @@ async fn s09_a_purged_claim_writes_nothing_and_its_retry_is_expired() {
     let world = World::with(|c| c.key_ttl_ms = 3_600_000).await;
     let began = world.now();
     let first = paused(&world, &Edit::append("k", "x").first_at(began)).await;
-    world.advance(3 * 3_600_000);
+    world.advance(3 * 3_600_000).await;
     assert_eq!(world.server.purge().await.unwrap(), 1);
     assert_eq!(goes_on(&world, first).await.code(), "idempotency_in_flight");
     let retry = world.send(&Edit::append("k", "x").attempt(2).first_at(began)).await;
@@ -78,7 +78,7 @@ async fn s09_a_purge_spares_what_a_retry_claimed_before_it() {
     let edit = Edit::body("k", r#"{"edit":{"kind":"text.replace","find":"later","replace":"now"}}"#);
     assert_eq!(world.send(&edit).await.code(), "anchor_not_found");
     world.send(&Edit::append("other", "later")).await;
-    world.advance(2000);
+    world.advance(2000).await;
     let retry = paused(&world, &edit.clone().attempt(2)).await;
     assert_eq!(world.server.purge().await.unwrap(), 1, "the other key alone");
     assert_eq!(goes_on(&world, retry).await.status, 200);
@@ -94,7 +94,7 @@ async fn s09_purges_racing_retries_never_let_one_land_twice() {
     for n in 0..KEYS {
         assert_eq!(world.send(&edit(n)).await.status, 200);
     }
-    world.advance(10_000);
+    world.advance(10_000).await;
     let retries: Vec<_> = (0..KEYS).map(|n| world.sending(&edit(n).attempt(2))).collect();
     let (a, b) = tokio::join!(world.server.purge(), world.server.purge());
     assert_eq!(a.unwrap() + b.unwrap(), KEYS as u64);

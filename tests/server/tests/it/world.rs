@@ -141,15 +141,16 @@ impl World {
         Self { place, server: heir, http, configured }
     }
 
-    pub fn advance(&self, ms: u64) {
+    /// Time passes. A transaction that began before may still be open, and what joins its group has its time: one that
+    /// was answered afterwards has closed it.
+    pub async fn advance(&self, ms: u64) {
         self.place.ahead.fetch_add(ms, Ordering::SeqCst);
+        self.stored("d1").await;
     }
 
-    /// Every deadline of a patch passes. A transaction that began before may still be open, and what joins its group
-    /// has its time: one that was answered afterwards has closed it.
+    /// Every deadline of a patch passes.
     pub async fn pass_deadline(&self) {
-        self.advance(PATCH_TIMEOUT_MS + SLACK_MS);
-        self.stored("d1").await;
+        self.advance(PATCH_TIMEOUT_MS + SLACK_MS).await;
     }
 
     pub fn now(&self) -> u64 {
