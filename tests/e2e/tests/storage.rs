@@ -144,9 +144,11 @@ async fn b35_storage_that_refuses_leaves_a_memory_journal_and_says_why() {
 }
 
 async fn b35_quota_exceeded_at_every_write_applies_nothing_twice() {
-    with_raw_server(async |page, server| {
+    with_raw_server(async |page, _| {
         for write in 1..=8 {
             page.load_again().await;
+            // Of this load alone: the one before may have been about to connect anew when it ended.
+            let mut server = RawServer::start().await;
             let fail_nth = "let left = args;
                 const plain = IDBObjectStore.prototype.put;
                 IDBObjectStore.prototype.put = function (...args) {
