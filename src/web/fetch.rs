@@ -34,9 +34,12 @@ pub async fn put(url: &str, principal: &str, headers: &Headers, body: &str) -> S
     let answer = JsFuture::from(send(url, principal, headers, body)).await;
     let answer = answer.ok().and_then(|answer| answer.dyn_into::<JsString>().ok()).map(String::from);
     let answer = answer.unwrap_or_default();
-    let (status, body) = answer.split_once(' ').unwrap_or(("", &answer));
-    match status.parse() {
-        Ok(status) => SaveAnswer::Answered { status, body: body.to_owned() },
-        Err(_) => SaveAnswer::Failed { detail: body.to_owned() },
+    let (status, rest) = answer.split_once(' ').unwrap_or(("", &answer));
+    match (status.parse(), rest.split_once('\n')) {
+        (Ok(status), Some((kind, body))) => {
+            let content_type = (!kind.is_empty()).then(|| kind.to_owned());
+            SaveAnswer::Answered { status, content_type, body: body.to_owned() }
+        }
+        _ => SaveAnswer::Failed { detail: rest.to_owned() },
     }
 }

@@ -102,7 +102,8 @@ pub fn read(answer: &Answer, standing: Standing) -> Reading {
         }
     };
     let header = |name: &str| headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str());
-    let parsed = json::parse(body).ok();
+    // What is no JSON by its type says nothing, even where it happens to parse: a gateway's page is not the server's.
+    let parsed = json_of(header("content-type"), body);
     let field = |name: &str| parsed.as_ref().and_then(|v| v.field(name));
     let code = field("error").and_then(|e| e.field("code")).and_then(Value::as_str);
     // Every answer mirrors its headers in the body, and the body wins: browsers hide headers from other origins.
@@ -111,7 +112,6 @@ pub fn read(answer: &Answer, standing: Standing) -> Reading {
         .unwrap_or_else(|| header("idempotent-replayed").is_some_and(|v| v.trim().eq_ignore_ascii_case("true")));
     let wait = field("retry_after_ms").and_then(Value::as_integer);
     let wait = wait.or_else(|| retry_after_ms(header("retry-after")?, header("date"), standing.server_now_ms));
-    let is_json = parsed.is_some() && header("content-type").is_some_and(is_json_type);
     let mut parts = Parts {
         replayed,
         min_wait_ms: wait.unwrap_or(0),
@@ -121,7 +121,7 @@ pub fn read(answer: &Answer, standing: Standing) -> Reading {
     };
     (parts.outcome, parts.retry) = match (*status, code) {
         (204 | 205, _) => (Outcome::Done, Retry::Never),
-        (200..=299, _) if is_json || standing.expects_other_type => {
+        (200..=299, _) if parsed.is_some() || standing.expects_other_type => {
             match field("applied_pending_flush").and_then(Value::as_bool) {
                 Some(true) => (Outcome::Applied, Retry::AskAgain),
                 _ => (Outcome::Done, Retry::Never),
@@ -184,6 +184,11 @@ fn finish(parts: Parts, standing: Standing) -> Reading {
         (outcome, retry) = (Outcome::Unknown, Retry::Never);
     }
     Reading { outcome, retry, replayed, min_wait_ms, code, conflict }
+}
+
+/// The body's JSON, where its type says that it is JSON (K5).
+pub fn json_of<'b>(content_type: Option<&str>, body: &'b str) -> Option<Value<'b>> {
+    content_type.is_some_and(is_json_type).then(|| json::parse(body).ok())?
 }
 
 /// `application/json` and every `+json` type, with or without parameters (RFC 6839).

@@ -30,7 +30,7 @@ mod retry_after;
 mod servers;
 mod take_up;
 
-pub use answer::{Answer, Outcome, Reading, Retry, Standing, read};
+pub use answer::{Answer, Outcome, Reading, Retry, Standing, json_of, read};
 pub use engine::{Outbox, OutboxConfig, OutboxStart};
 pub use io::{Capabilities, EnqueueError, NewOp, OutboxEvent, OutboxInput, OutboxOutput, OutboxTransaction, Request};
 pub use key::{KeyMint, MAX_KEY_CHARS, OpKey};

@@ -6,6 +6,7 @@ use crate::error::CallError;
 use crate::ids::{DocId, Incarnation, PatchId};
 use crate::journal::RecordState;
 use crate::json::{self, ObjectWriter, Value, write_string};
+use crate::outbox::json_of;
 use crate::time::Now;
 
 /// Every patch whose effect is in a document's text at the moment the mark was taken, and not known to be flushed.
@@ -42,6 +43,8 @@ pub enum SaveAnswer {
     Answered {
         /// Its status.
         status: u16,
+        /// Its `Content-Type`: what is no JSON by its type is not read (K5).
+        content_type: Option<String>,
         /// Its body.
         body: String,
     },
@@ -234,11 +237,11 @@ impl Session {
 }
 
 fn read_answer(answer: &SaveAnswer) -> SaveOutcome {
-    let (status, body) = match answer {
+    let (status, content_type, body) = match answer {
         SaveAnswer::Failed { detail } => return SaveOutcome::Unknown { detail: detail.clone() },
-        SaveAnswer::Answered { status, body } => (*status, body),
+        SaveAnswer::Answered { status, content_type, body } => (*status, content_type.as_deref(), body),
     };
-    let value = json::parse(body).unwrap_or(Value::Null);
+    let value = json_of(content_type, body).unwrap_or(Value::Null);
     let error = value.field("error");
     let code = error.and_then(|e| e.field("code")).and_then(Value::as_str);
     match status {

@@ -95,8 +95,8 @@ async fn save_with(fetch_body: &str) -> SaveAnswer {
     answer
 }
 
-fn answered(status: u16, body: &str) -> SaveAnswer {
-    SaveAnswer::Answered { status, body: body.into() }
+fn answered(status: u16, content_type: Option<&str>, body: &str) -> SaveAnswer {
+    SaveAnswer::Answered { status, content_type: content_type.map(Into::into), body: body.into() }
 }
 
 #[wasm_bindgen_test]
@@ -105,19 +105,33 @@ async fn w01_a_save_is_one_put_that_follows_no_redirect() {
         return new Response([url, method, redirect, body, ...headers].join(' '), { status: 201 })";
     let expected = "https://host/docs/d PUT manual {} authorization,Bearer x content-type,application/json \
                     patchkeep-principal,ws/user";
-    assert_eq!(save_with(echo).await, answered(201, expected));
+    assert_eq!(save_with(echo).await, answered(201, TEXT, expected));
+}
+
+/// What a `Response` of a string is by itself.
+const TEXT: Option<&str> = Some("text/plain;charset=UTF-8");
+
+#[wasm_bindgen_test]
+async fn w03_d10_a_conflict_is_never_cut() {
+    let conflict = "const id = (i) => `0190a000-0000-7000-8000-${i.toString(16).padStart(12, '0')}`;
+        const ids = (from) => Array.from({ length: 10_000 }, (_, i) => id(from + i));
+        const details = { seq: 7, patch_ids: ids(0), in_doubt: ids(10_000) };
+        return Response.json({ error: { code: 'save_conflict', details } }, { status: 409 })";
+    let SaveAnswer::Answered { status: 409, body, .. } = save_with(conflict).await else { panic!("no answer") };
+    assert!(body.len() > 700_000 && body.ends_with("}}}"), "{}", body.len());
 }
 
 #[wasm_bindgen_test]
 async fn k12_an_answer_is_whole_or_bounded_or_none() {
-    assert_eq!(save_with("return new Response(null, { status: 204 })").await, answered(204, ""));
-    assert_eq!(save_with("return new Response('é 😀', { status: 409 })").await, answered(409, "é 😀"));
+    assert_eq!(save_with("return new Response(null, { status: 204 })").await, answered(204, None, ""));
+    assert_eq!(save_with("return new Response('é\\n😀', { status: 409 })").await, answered(409, TEXT, "é\n😀"));
     // What `redirect: "manual"` gives for a redirect.
-    assert_eq!(save_with("return Response.error()").await, answered(302, ""));
-    let SaveAnswer::Answered { status: 200, body } = save_with("return new Response('x'.repeat(2 ** 20))").await else {
+    assert_eq!(save_with("return Response.error()").await, answered(302, None, ""));
+    let long = save_with("return new Response('x'.repeat(2 ** 21))").await;
+    let SaveAnswer::Answered { status: 200, body, .. } = long else {
         panic!("a long answer is cut, not refused");
     };
-    assert_eq!(body.len(), 64 * 1024);
+    assert_eq!(body.len(), 1 << 20);
     for failing in [
         "throw new TypeError('offline')",
         "return Promise.reject(new TypeError('offline'))",

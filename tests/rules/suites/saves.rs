@@ -19,7 +19,8 @@ fn mark(w: &mut World) -> Result<Mark, CallError> {
 
 fn answered(w: &mut World, mark: &Mark, status: u16, body: &str) -> SaveOutcome {
     let now = w.now();
-    session(w).save_answered(now, mark, &SaveAnswer::Answered { status, body: body.into() })
+    let content_type = Some("application/json; charset=utf-8".into());
+    session(w).save_answered(now, mark, &SaveAnswer::Answered { status, content_type, body: body.into() })
 }
 
 #[test]
@@ -117,6 +118,26 @@ fn w02_only_a_readable_answer_counts_as_committed() {
     let failed = SaveAnswer::Failed { detail: "reset".into() };
     assert!(matches!(session(&mut w).save_answered(now, &m, &failed), SaveOutcome::Unknown { .. }));
     assert_eq!(answered(&mut w, &m, 302, ""), SaveOutcome::Refused { status: 302, code: None });
+    assert!(!w.record(id(1)).unwrap().flushed);
+}
+
+#[test]
+fn k05_what_is_no_json_by_its_type_says_nothing_of_a_save() {
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 1, 1);
+    let m = mark(&mut w).unwrap();
+    let now = w.now();
+    let mut page = |status, content_type: Option<&str>, body: &str| {
+        let content_type = content_type.map(Into::into);
+        session(&mut w).save_answered(now, &m, &SaveAnswer::Answered { status, content_type, body: body.into() })
+    };
+    for content_type in [None, Some("text/plain"), Some("text/html; charset=utf-8")] {
+        assert!(matches!(page(200, content_type, r#"{"seq":9}"#), SaveOutcome::Unknown { .. }), "{content_type:?}");
+        let fenced = page(409, content_type, r#"{"error":{"code":"save_fenced"}}"#);
+        assert_eq!(fenced, SaveOutcome::Refused { status: 409, code: None }, "{content_type:?}");
+    }
+    let problem = page(409, Some("application/problem+json"), r#"{"error":{"code":"save_fenced"}}"#);
+    assert_eq!(problem, SaveOutcome::Fenced);
     assert!(!w.record(id(1)).unwrap().flushed);
 }
 

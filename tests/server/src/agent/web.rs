@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use patchkeep_core::json::{self, Value};
+use patchkeep_core::json::Value;
 use patchkeep_core::outbox::{self, Capabilities, retry_after_ms};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
 
@@ -195,9 +195,10 @@ impl Reply {
         outbox::Answer::Answered { status: self.status, headers: self.headers.clone(), body: self.body.clone() }
     }
 
-    /// What `read` finds in the body, by a path of keys.
+    /// What `read` finds in the body, by a path of keys; nothing where its type is not JSON (K5).
     pub fn find<T>(&self, path: &[&str], read: impl FnOnce(&Value<'_>) -> Option<T>) -> Option<T> {
-        let value = json::parse(&self.body).ok()?;
+        let content_type = self.headers.iter().find(|(name, _)| name == CONTENT_TYPE.as_str());
+        let value = outbox::json_of(content_type.map(|(_, v)| v.as_str()), &self.body)?;
         path.iter().try_fold(&value, |v, key| v.field(key)).and_then(read)
     }
 

@@ -124,7 +124,9 @@ impl Sim {
         }
         context.saving.remove(&mark.doc);
         let answer = match answer {
-            Some((status, body)) => SaveAnswer::Answered { status, body },
+            Some((status, body)) => {
+                SaveAnswer::Answered { status, content_type: Some("application/json".into()), body }
+            }
             None => SaveAnswer::Failed { detail: "lost".into() },
         };
         let now = context.clocks(now);
