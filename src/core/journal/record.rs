@@ -70,6 +70,15 @@ impl Record {
         RecordKey { patch_id: self.patch_id, doc: self.doc.clone() }
     }
 
+    /// The record is about this content from now on. What the server said of it about other content confirms nothing
+    /// any more (R1).
+    pub fn move_to(&mut self, incarnation: Incarnation) {
+        if self.incarnation != incarnation {
+            self.incarnation = incarnation;
+            self.confirmed = None;
+        }
+    }
+
     /// Whether the effect is in this incarnation's content, or in the stored document (J5).
     pub fn is_present_in(&self, incarnation: Option<Incarnation>) -> bool {
         self.state == RecordState::Applied && (self.flushed || Some(self.incarnation) == incarnation)

@@ -28,7 +28,22 @@ pub(super) struct Document {
     pub(super) announced_on: Option<u64>,
     /// Its list was cut, so it was announced as `elsewhere`: silence in that list must prove nothing (R7).
     pub(super) list_was_cut: bool,
+    /// What the host says its content holds and this journal has no record of (W1).
+    pub(super) carried: Vec<Carried>,
+    /// Patches of this content that the stored document holds past `base_seq`: a save whose answer was lost and that the
+    /// socket confirmed, or what a conflict named. A merge must not bring them in again (W3).
+    pub(super) stored_ahead: Vec<PatchId>,
+    /// The transaction that takes back what was `kept` of earlier content, while it is not durable (J6).
+    pub(super) taking_back: Option<u64>,
     pub(super) lane: Lane,
+}
+
+/// A patch whose effect is in the content by the host's word alone.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Carried {
+    pub(super) patch_id: PatchId,
+    /// A confirmed save holds it.
+    pub(super) flushed: bool,
 }
 
 /// The most work that waits for one document; a patch beyond it is `busy`.
@@ -125,6 +140,23 @@ impl Document {
                 Some(Work::Apply(_)) => true,
                 Some(Work::Reconcile(question)) => self.fenced_at.is_some() || matches!(question.owed, Owed::Throw),
             }
+    }
+
+    /// Whether the host says that the content holds this patch, of which there is no record.
+    pub(super) fn carries(&self, patch_id: PatchId) -> bool {
+        self.carried.iter().any(|c| c.patch_id == patch_id)
+    }
+
+    /// A save that holds these was committed; past `base_seq` unless the save's own answer says so.
+    pub(super) fn note_stored(&mut self, patch_ids: &[PatchId]) {
+        for carried in self.carried.iter_mut().filter(|c| patch_ids.contains(&c.patch_id)) {
+            carried.flushed = true;
+        }
+        for patch_id in patch_ids {
+            if !self.stored_ahead.contains(patch_id) {
+                self.stored_ahead.push(*patch_id);
+            }
+        }
     }
 
     /// Whether R7 holds: content leaves this tab only in saves, and the server has fenced what came before.

@@ -1,6 +1,6 @@
 //! Opening, replacing and closing documents.
 
-use super::document::{CallKind, Document, Lane, Running};
+use super::document::{CallKind, Carried, Document, Lane, Running};
 use super::{Session, Status};
 use crate::error::CallError;
 use crate::frame::{Homed, Reason, TabFrame};
@@ -105,6 +105,9 @@ impl Session {
             fenced_at: None,
             announced_on: None,
             list_was_cut: false,
+            carried: Vec::new(),
+            stored_ahead: Vec::new(),
+            taking_back: None,
             lane: Lane::default(),
         };
         self.documents.insert(doc.clone(), document);
@@ -118,6 +121,9 @@ impl Session {
 
     /// What the new content brings along of its predecessors' patches: what a merge carried over (W3) and what the
     /// local store kept (J5). Of the rest the hook will be asked; without one nobody can tell (J7).
+    ///
+    /// What it does not bring along is `kept` no longer: the next draft is written of this content, and a crash before
+    /// that draft's own mark must not leave the older word standing (J6). No mark is taken until that is durable.
     fn inherit(&mut self, open: &OpenDocument, incarnation: Incarnation) {
         let records = self.journal.open_of(&open.doc).into_iter();
         let records: Vec<_> = records.map(|r| (r.patch_id, r.state, r.kept, r.is_open_question(incarnation))).collect();
@@ -130,11 +136,36 @@ impl Session {
             if carried || restored {
                 self.change_record(patch_id, |record| {
                     record.state = RecordState::Applied;
-                    record.incarnation = incarnation;
+                    record.move_to(incarnation);
                 });
-            } else if !open.reconciles {
+                continue;
+            }
+            if kept {
+                let transaction = self.change_record(patch_id, |record| record.kept = false);
+                if let Some(document) = self.documents.get_mut(&open.doc) {
+                    document.taking_back = transaction.or(document.taking_back);
+                }
+            }
+            if !open.reconciles {
                 self.now_unknown(patch_id, incarnation);
             }
+        }
+        self.carry_unrecorded(open, incarnation);
+    }
+
+    /// What the host says the content carries is named by saves whether this journal has a record of it or not: the
+    /// draft may be another tab's, or the journal that applied it may be gone (W1).
+    fn carry_unrecorded(&mut self, open: &OpenDocument, incarnation: Incarnation) {
+        let mut carried: Vec<Carried> = Vec::new();
+        for patch_id in &open.carried {
+            let record = self.journal.record(*patch_id);
+            let is_recorded = record.is_some_and(|r| r.is_present_in(Some(incarnation)));
+            if !is_recorded && !carried.iter().any(|c| c.patch_id == *patch_id) {
+                carried.push(Carried { patch_id: *patch_id, flushed: false });
+            }
+        }
+        if let Some(document) = self.documents.get_mut(&open.doc) {
+            document.carried = carried;
         }
     }
 

@@ -9,7 +9,7 @@ use crate::frame::{
     ReportedState, ServerFrame, TabFrame, Welcome,
 };
 use crate::ids::{DocId, Incarnation, PatchId};
-use crate::journal::RecordState;
+use crate::journal::{Record, RecordState};
 use crate::json;
 use crate::time::Now;
 
@@ -131,6 +131,7 @@ impl Session {
         if self.join_what_is_under_way(&doc, &delivery) {
             return;
         }
+        self.record_carried(now, &delivery);
         if self.journal.record(patch_id).is_some() {
             self.answer_from_record(now, patch_id, number, Some(delivery));
             return;
@@ -153,6 +154,38 @@ impl Session {
         if let Some(reason) = refusal {
             self.send_refusal(patch_id, number, reason, None);
         }
+    }
+
+    /// A patch that the content carries by the host's word is applied already; now that its digest is known it has a
+    /// record (J5).
+    fn record_carried(&mut self, now: Now, delivery: &Delivery) {
+        let frame = &delivery.frame;
+        if self.journal.record(frame.patch_id).is_some() {
+            return;
+        }
+        let Some(document) = self.documents.get_mut(&frame.doc) else { return };
+        let incarnation = document.incarnation;
+        let Some(at) = document.carried.iter().position(|c| c.patch_id == frame.patch_id) else { return };
+        let flushed = document.carried.remove(at).flushed;
+        let received_at = self.clock.estimate(now);
+        let local_seq = self.journal.next_local_seq();
+        self.put_record(Record {
+            doc: frame.doc.clone(),
+            patch_id: frame.patch_id,
+            digest: frame.digest,
+            incarnation,
+            epoch: self.identity.epoch,
+            state: RecordState::Applied,
+            reason: None,
+            delivery: frame.delivery,
+            local_seq,
+            received_at,
+            settled_at: Some(received_at),
+            kept: false,
+            flushed,
+            confirmed: None,
+            result: None,
+        });
     }
 
     /// A patch that waits or runs: the newer frame replaces the older (J5). Returns whether there was one.
@@ -245,6 +278,10 @@ impl Session {
             self.send_state(patch_id, number, state, None);
             return;
         }
+        if self.journal.record(patch_id).is_none() && self.is_carried(patch_id) {
+            self.send_state(patch_id, number, ReportedState::Applied, None);
+            return;
+        }
         let Some(record) = self.journal.record(patch_id) else {
             let absent = self.proves_absent(address, None);
             let state = if absent { ReportedState::NotSeen } else { ReportedState::Unknown };
@@ -286,6 +323,21 @@ impl Session {
     /// is in the stored document, whatever this tab knew of it (P5).
     fn on_confirmed(&mut self, patch_id: PatchId, confirmed: ConfirmedAs) {
         let under_way = self.is_under_way(patch_id);
+        let record = self.journal.record(patch_id);
+        let document = match record {
+            Some(record) => {
+                self.documents.get_mut(&record.doc).filter(|d| !record.flushed && d.incarnation == record.incarnation)
+            }
+            None => self.documents.values_mut().find(|d| d.carries(patch_id)),
+        };
+        if let Some(document) = document {
+            if confirmed == ConfirmedAs::Done {
+                document.note_stored(&[patch_id]);
+            } else if document.fenced_at.is_none() {
+                // Said before the server has heard of this content, it is about what it replaced (R1).
+                return;
+            }
+        }
         self.change_record(patch_id, |record| {
             record.confirmed = Some(confirmed);
             if confirmed == ConfirmedAs::Done && record.state != RecordState::Refused && !under_way {
@@ -311,7 +363,12 @@ impl Session {
 
     fn proves_absent(&self, address: PatchAddress, doc: Option<&DocId>) -> bool {
         let fenced_home = doc.and_then(|d| self.documents.get(d)).is_some_and(super::Document::has_fenced_home);
-        self.journal.proves_absent(address.patch_id, address.delivery, address.journal_id, fenced_home)
+        !self.is_carried(address.patch_id)
+            && self.journal.proves_absent(address.patch_id, address.delivery, address.journal_id, fenced_home)
+    }
+
+    fn is_carried(&self, patch_id: PatchId) -> bool {
+        self.documents.values().any(|d| d.carries(patch_id))
     }
 
     fn is_unheard_of(&mut self, patch_id: PatchId) -> bool {

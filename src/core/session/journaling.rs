@@ -15,11 +15,14 @@ impl Session {
         }
     }
 
-    /// Stores a record and tells the host. Nothing waits for it to be durable, and that an effect was made least of
-    /// all (J8): whether it is `applied` or `applying`, a later instance must ask (J7).
-    pub(super) fn put_record(&mut self, record: Record) {
-        let only_applied = record.state == RecordState::Applied && !record.kept && !record.flushed;
-        self.write_record(record, if only_applied { Urgency::Lazy } else { Urgency::Now });
+    /// Stores a record and tells the host; returns the transaction that holds it. Hardly anything waits for it to be
+    /// durable, and for that an effect was made least of all (J8): whether it is `applied` or `applying`, a later
+    /// instance must ask (J7).
+    pub(super) fn put_record(&mut self, record: Record) -> Option<u64> {
+        let marked = |r: &Record| r.kept || r.flushed;
+        let was_marked = self.journal.record(record.patch_id).is_some_and(marked);
+        let only_applied = record.state == RecordState::Applied && !marked(&record) && !was_marked;
+        self.write_record(record, if only_applied { Urgency::Lazy } else { Urgency::Now })
     }
 
     /// Stores an intent; returns the transaction to wait for, or `None` where the journal lives in memory (J1).
@@ -44,15 +47,12 @@ impl Session {
         }
     }
 
-    /// Changes a record in place, if there is one.
-    pub(super) fn change_record(&mut self, patch_id: PatchId, change: impl FnOnce(&mut Record)) {
-        if let Some(record) = self.journal.record(patch_id) {
-            let mut changed = record.clone();
-            change(&mut changed);
-            if &changed != record {
-                self.put_record(changed);
-            }
-        }
+    /// Changes a record in place, if there is one; returns the transaction that holds the change.
+    pub(super) fn change_record(&mut self, patch_id: PatchId, change: impl FnOnce(&mut Record)) -> Option<u64> {
+        let record = self.journal.record(patch_id)?;
+        let mut changed = record.clone();
+        change(&mut changed);
+        if &changed == record { None } else { self.put_record(changed) }
     }
 
     pub(super) fn write(&mut self, write: Write, urgency: Urgency) -> Option<u64> {
@@ -69,10 +69,20 @@ impl Session {
                     self.journal.durability = Durability::Relaxed;
                     self.notify_durability(None);
                 }
+                self.taken_back(id);
                 self.intents_durable(now, id);
             }
             TransactionOutcome::Fenced => self.fence(),
             TransactionOutcome::Failed(fault) => self.storage_failed(now, random, fault),
+        }
+    }
+
+    /// What new content does not bring along is `kept` no longer, durably: marks may be taken (J6).
+    fn taken_back(&mut self, id: u64) {
+        let done = self.documents.values_mut().filter(|d| d.taking_back == Some(id));
+        let done: Vec<_> = done.map(|d| (d.taking_back.take(), d.id.clone()).1).collect();
+        for doc in done {
+            self.notify(Notice::Settled { doc });
         }
     }
 

@@ -123,13 +123,10 @@ impl Session {
         let open = self.journal.open_of(doc).into_iter().filter(|r| r.is_open_question(incarnation));
         let named: Vec<_> = open.map(|r| r.patch_id).filter(|id| !in_doubt.contains(id)).collect();
         in_doubt.extend(named);
-        Ok(Mark {
-            doc: doc.clone(),
-            incarnation,
-            base_seq: document.base_seq,
-            patch_ids: self.journal.unflushed_in(doc, incarnation),
-            in_doubt,
-        })
+        in_doubt.retain(|id| !document.carries(*id));
+        let mut patch_ids = self.journal.unflushed_in(doc, incarnation);
+        patch_ids.extend(document.carried.iter().filter(|c| !c.flushed).map(|c| c.patch_id));
+        Ok(Mark { doc: doc.clone(), incarnation, base_seq: document.base_seq, patch_ids, in_doubt })
     }
 
     /// Whether the server's word about this content, or the hook's about what it holds, is on its way: a save waits for
@@ -138,8 +135,10 @@ impl Session {
         let asks = |call: &&Call| matches!(call.kind, CallKind::Reconcile(_)) && call.doc == *doc && !call.overdue;
         let waits =
             |d: &super::Document| d.fenced_at.is_none() || d.lane.queue.iter().any(|w| matches!(w, Work::Reconcile(_)));
-        self.connection.socket().is_some()
-            && (self.documents.get(doc).is_some_and(waits) || self.calls.values().any(|c| asks(&c)))
+        let takes_back = self.documents.get(doc).is_some_and(|d| d.taking_back.is_some());
+        takes_back
+            || self.connection.socket().is_some()
+                && (self.documents.get(doc).is_some_and(waits) || self.calls.values().any(|c| asks(&c)))
     }
 
     /// The calls that may or may not have changed the document's text by now.
@@ -151,14 +150,17 @@ impl Session {
         self.calls.values().filter(move |c| c.doc == *doc && may_have(&c.kind))
     }
 
-    /// A local store will bring back, with the document, every effect the mark names (J6).
+    /// A local store will bring back, with the document, every effect the mark names, and no other: what an earlier
+    /// draft held and this one does not name is `kept` no longer (J6).
     ///
     /// # Errors
     /// The session has ended.
     pub fn kept(&mut self, now: Now, mark: &Mark) -> Result<(), CallError> {
         self.check_live()?;
-        for patch_id in &mark.patch_ids {
-            self.change_record(*patch_id, |record| record.kept = true);
+        let of_doc = self.journal.open_of(&mark.doc).into_iter();
+        for patch_id in of_doc.map(|record| record.patch_id).collect::<Vec<_>>() {
+            let kept = mark.patch_ids.contains(&patch_id);
+            self.change_record(patch_id, |record| record.kept = kept || (record.kept && record.flushed));
         }
         self.advance(now, [0; 2]);
         Ok(())
@@ -173,9 +175,11 @@ impl Session {
         if seq <= mark.base_seq || seq > json::MAX_SAFE_INTEGER {
             return Err(CallError::InvalidArgument("seq"));
         }
-        self.set_flushed(&mark.patch_ids);
+        self.set_flushed(mark, &mark.patch_ids);
         if let Some(document) = self.documents.get_mut(&mark.doc).filter(|d| d.incarnation == mark.incarnation) {
             document.base_seq = document.base_seq.max(seq);
+            // The stored document of that version is what this content is based on now.
+            document.stored_ahead.clear();
         }
         self.advance(now, [0; 2]);
         Ok(())
@@ -205,11 +209,11 @@ impl Session {
 
     /// Reads the answer to a save and records what it settles. Only a readable 2xx of the server counts as committed.
     pub fn save_answered(&mut self, now: Now, mark: &Mark, answer: &SaveAnswer) -> SaveOutcome {
-        let outcome = read_answer(answer);
+        let mut outcome = read_answer(answer);
         if self.status != Status::Live {
             return outcome;
         }
-        match &outcome {
+        match &mut outcome {
             SaveOutcome::Saved { seq } if self.flushed(now, mark, *seq).is_err() => {
                 return SaveOutcome::Unknown {
                     detail: "the answer names a version that is not past the save's base".into(),
@@ -217,7 +221,13 @@ impl Session {
             }
             SaveOutcome::Conflict { patch_ids, .. } => {
                 let held: Vec<_> = mark.patch_ids.iter().filter(|id| patch_ids.contains(id)).copied().collect();
-                self.set_flushed(&held);
+                self.set_flushed(mark, &held);
+                // A save of this content may have been committed though its answer was lost: the server is not told of
+                // its patches again, and so names them no more (W1). The host sees one list (W3).
+                let document = self.documents.get(&mark.doc).filter(|d| d.incarnation == mark.incarnation);
+                let known = document.into_iter().flat_map(|d| &d.stored_ahead);
+                let known: Vec<_> = known.filter(|id| !patch_ids.contains(id)).copied().collect();
+                patch_ids.extend(known);
                 self.advance(now, [0; 2]);
             }
             _ => {}
@@ -225,7 +235,10 @@ impl Session {
         outcome
     }
 
-    fn set_flushed(&mut self, patch_ids: &[PatchId]) {
+    fn set_flushed(&mut self, mark: &Mark, patch_ids: &[PatchId]) {
+        if let Some(document) = self.documents.get_mut(&mark.doc).filter(|d| d.incarnation == mark.incarnation) {
+            document.note_stored(patch_ids);
+        }
         for patch_id in patch_ids {
             // A save that held it was committed: whatever was doubted meanwhile, it is in the stored document (P5).
             self.change_record(*patch_id, |record| {

@@ -122,7 +122,7 @@ impl Session {
         }
         self.change_record(patch_id, |record| {
             record.state = RecordState::Applied;
-            record.incarnation = call.incarnation;
+            record.move_to(call.incarnation);
             record.delivery = record.delivery.max(delivery);
             record.settled_at.get_or_insert(estimate);
         });
@@ -190,7 +190,7 @@ impl Session {
     pub(super) fn now_unknown(&mut self, patch_id: PatchId, incarnation: Incarnation) {
         self.change_record(patch_id, |record| {
             record.state = RecordState::Unknown;
-            record.incarnation = incarnation;
+            record.move_to(incarnation);
         });
     }
 

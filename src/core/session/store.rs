@@ -6,7 +6,7 @@
 //! later instance treats alike (J7).
 
 use crate::ids::TabId;
-use crate::storage::{Transaction, Write};
+use crate::storage::{RecordKey, Transaction, Write};
 
 /// How soon a write must be on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,14 @@ const LAZY_MS: u64 = 100;
 /// How many of the newest waiting writes are searched for an earlier one of the same record.
 const NEWEST: usize = 8;
 
+/// The record that a write is about.
+const fn record_key(write: &Write) -> Option<&RecordKey> {
+    match write {
+        Write::Put { key, .. } | Write::Remove(key) => Some(key),
+        Write::JournalId(_) => None,
+    }
+}
+
 /// The queue before the store.
 #[derive(Debug, Default)]
 pub(super) struct StoreQueue {
@@ -37,13 +45,13 @@ pub(super) struct StoreQueue {
 }
 
 impl StoreQueue {
-    /// Adds a write; returns the id of the transaction that will hold it. A record that waits already is replaced.
+    /// Adds a write; returns the id of the transaction that will hold it. A record that waits already is replaced,
+    /// unless it is to be removed after that: writes of one record keep their order (J1).
     pub(super) fn add(&mut self, write: Write, urgency: Urgency) -> u64 {
-        let same =
-            |w: &&mut Write| matches!((&**w, &write), (Write::Put { key: a, .. }, Write::Put { key: b, .. }) if a == b);
-        match self.pending.iter_mut().rev().take(NEWEST).find(same) {
-            Some(earlier) => *earlier = write,
-            None => self.pending.push(write),
+        let same = |w: &&mut Write| record_key(w).is_some() && record_key(w) == record_key(&write);
+        match (self.pending.iter_mut().rev().take(NEWEST).find(same), &write) {
+            (Some(earlier @ Write::Put { .. }), Write::Put { .. }) => *earlier = write,
+            _ => self.pending.push(write),
         }
         self.urgency = self.urgency.max(Some(urgency));
         self.last_id + 1

@@ -208,6 +208,9 @@ impl Session {
             return;
         }
         self.store.abandon();
+        for document in self.documents.values_mut() {
+            document.taking_back = None;
+        }
         self.journal.durability = Durability::Memory;
         self.journal.id = JournalId(Uuid::v4(random[0]));
         self.identity.journal_id = self.journal.id;

@@ -448,3 +448,20 @@ fn j13_a_throw_while_the_socket_is_gone_is_settled_on_the_next_one() {
     deliver(&mut w, 1, 2);
     assert_eq!(told(&mut w), ["refuse 2 handler_error"]);
 }
+
+#[test]
+fn j01_d1_an_intent_is_not_taken_out_by_a_remove_that_was_queued_before_it() {
+    let mut w = world(Homed::Server);
+    deliver(&mut w, 9, 1);
+    w.hold_store = true;
+    w.advance(100);
+    assert_eq!(w.held.len(), 1, "another record's write is under way");
+    deliver(&mut w, 1, 1);
+    w.cut();
+    w.connect(false);
+    deliver(&mut w, 1, 2);
+    w.release_store();
+    assert_eq!(w.handled, [id(9), id(1)]);
+    let stored = w.store.texts(w.tab_id());
+    assert!(stored.iter().any(|text| text.contains(&id(1).to_string())), "{stored:?}");
+}

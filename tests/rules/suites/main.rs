@@ -1,5 +1,6 @@
 //! One suite per machine; tests are named after the rules and cases they check.
 
+mod content;
 mod digests;
 mod journal;
 mod outbox;
