@@ -47,6 +47,10 @@ pub enum Fault {
 pub struct Shop {
     /// The tab's clock, in ms.
     pub now_ms: u64,
+    /// How far its wall clock has been set, in ms.
+    pub wall_set_ms: i64,
+    /// Whether the server's clock is known.
+    pub knows_server_clock: bool,
     /// What every request meets.
     pub fault: Fault,
     /// Whether the server keeps keys.
@@ -88,7 +92,9 @@ impl Shop {
     pub fn new(keys: bool) -> Self {
         let lists = Capabilities { idempotency_keys: keys, attempts: keys, ..Capabilities::default() };
         let mut shop = Self {
-            now_ms: 1_000_000,
+            now_ms: 1_000_000_000,
+            wall_set_ms: 0,
+            knows_server_clock: true,
             fault: Fault::None,
             keeps_keys: keys,
             lists: Some(lists),
@@ -202,7 +208,7 @@ impl Shop {
 
     /// The tab's clocks.
     pub const fn now(&self) -> Now {
-        Now { mono_ms: self.now_ms, wall_ms: self.now_ms }
+        Now { mono_ms: self.now_ms, wall_ms: self.now_ms.saturating_add_signed(self.wall_set_ms) }
     }
 
     fn random(&mut self) -> u128 {
@@ -214,7 +220,8 @@ impl Shop {
         while let Some(event) = self.inputs.pop_front() {
             let (now, random) = (self.now(), self.random());
             let Some(outbox) = &mut self.outbox else { return };
-            outbox.handle(OutboxInput { now, server_now_ms: Some(self.now_ms), random, event });
+            let server_now_ms = self.knows_server_clock.then_some(self.now_ms);
+            outbox.handle(OutboxInput { now, server_now_ms, random, event });
             self.drain();
         }
     }

@@ -22,6 +22,14 @@ pub enum Answer {
     NotSent,
 }
 
+impl Answer {
+    /// A header of a whole answer, by its name in any case.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let Self::Answered { headers, .. } = self else { return None };
+        headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+}
+
 /// What is known of the op when the answer arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Standing {
@@ -88,8 +96,8 @@ pub struct Reading {
 
 /// Reads an answer.
 pub fn read(answer: &Answer, standing: Standing) -> Reading {
-    let (status, headers, body) = match answer {
-        Answer::Answered { status, headers, body } => (status, headers, body),
+    let (status, body) = match answer {
+        Answer::Answered { status, body, .. } => (status, body),
         Answer::Failed => {
             return finish(Parts { outcome: Outcome::Ambiguous, retry: Retry::SameKey, ..Parts::default() }, standing);
         }
@@ -101,7 +109,7 @@ pub fn read(answer: &Answer, standing: Standing) -> Reading {
             );
         }
     };
-    let header = |name: &str| headers.iter().find(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.as_str());
+    let header = |name: &str| answer.header(name);
     // What is no JSON by its type says nothing, even where it happens to parse: a gateway's page is not the server's.
     let parsed = json_of(header("content-type"), body);
     let field = |name: &str| parsed.as_ref().and_then(|v| v.field(name));

@@ -68,6 +68,7 @@ impl Outbox {
         if entry.op.attempts == 1 {
             entry.op.first_attempt_ms = Some(now.wall_ms);
             entry.op.first_attempt_server_ms = server_now_ms;
+            entry.first_attempt_mono_ms = Some(now.mono_ms);
             entry.op.keys_listed_at_first = listed.idempotency_keys;
         }
         self.save(key);
@@ -87,11 +88,22 @@ impl Outbox {
     pub(super) fn is_over_in_time(&self, now: Now, op: &Op) -> Option<&'static str> {
         let ttl = self.origins.get(&op.origin).and_then(|o| o.known).and_then(|c| c.key_ttl_ms);
         let ttl = ttl.unwrap_or(self.config.default_key_ttl_ms);
-        if op.first_attempt_ms.is_some_and(|first| now.wall_ms.saturating_sub(first) >= ttl) {
+        if self.age_of_key(now, op).is_some_and(|age| age >= ttl) {
             return Some("key_ttl_passed");
         }
         let is_late = op.deadline_ms.is_some_and(|deadline| now.wall_ms >= deadline);
         (is_late && op.state != OpState::Applied).then_some("deadline_passed")
+    }
+
+    /// How long ago an op's first attempt was, in ms, by the clock that says most (K7): a wall clock that was set back
+    /// must not lengthen a key's life, nor a monotonic one that began anew with the page.
+    fn age_of_key(&self, now: Now, op: &Op) -> Option<u64> {
+        let wall = op.first_attempt_ms.map(|first| now.wall_ms.saturating_sub(first));
+        let server = self.server_clock.zip(op.first_attempt_server_ms).map(|((server_ms, mono_ms), first)| {
+            (server_ms + now.mono_ms.saturating_sub(mono_ms)).saturating_sub(first)
+        });
+        let here = self.entries.get(&op.key).and_then(|e| e.first_attempt_mono_ms);
+        wall.max(server).max(here.map(|first| now.mono_ms.saturating_sub(first)))
     }
 
     /// Ends an op without another attempt: one that was never sent had no effect, of any other nobody can tell.

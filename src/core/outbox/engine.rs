@@ -74,6 +74,9 @@ pub struct Outbox {
     mint: KeyMint,
     pub(super) entries: Entries,
     pub(super) origins: SmallMap<String, Origin>,
+    /// What the server's clock said last, and the monotonic clock with it, in ms: one of the three that a key's life is
+    /// measured by (K7).
+    pub(super) server_clock: Option<(u64, u64)>,
     pub(super) last_request: u64,
     pub(super) last_transaction: u64,
     pub(super) unwritten: Vec<OpKey>,
@@ -119,6 +122,7 @@ impl Outbox {
             mint: KeyMint::default(),
             entries: Entries::default(),
             origins: SmallMap::default(),
+            server_clock: None,
             last_request: 0,
             last_transaction: 0,
             unwritten: Vec::new(),
@@ -223,6 +227,7 @@ impl Outbox {
                 status: 0,
                 code: None,
                 response: None,
+                response_type: None,
                 response_cut: false,
             },
             now.mono_ms,
@@ -259,6 +264,7 @@ impl Outbox {
             return;
         }
         let OutboxInput { now, server_now_ms, random, event } = input;
+        self.server_clock = server_now_ms.map(|ms| (ms, now.mono_ms)).or(self.server_clock);
         match event {
             OutboxEvent::Transaction { id, outcome } => self.on_transaction(now, id, outcome),
             OutboxEvent::Answered { request, answer } => {

@@ -32,6 +32,8 @@ pub(super) struct Entry {
     pub(super) awaits_capabilities: bool,
     /// The host wants the server asked what became of it (K8).
     pub(super) wants_asking: bool,
+    /// When this context made its first attempt, by the monotonic clock, which another context does not share.
+    pub(super) first_attempt_mono_ms: Option<u64>,
     /// Failures in a row, for the back-off.
     pub(super) failures: u32,
     pub(super) flight: Option<Flight>,
@@ -66,6 +68,7 @@ impl Entry {
             floor_ms: 0,
             awaits_capabilities: false,
             wants_asking: false,
+            first_attempt_mono_ms: None,
             failures: 0,
             flight: None,
             is_cancelled: false,

@@ -182,6 +182,7 @@ impl Entry {
             self.op.state = OpState::Queued;
             self.op.first_attempt_ms = None;
             self.op.first_attempt_server_ms = None;
+            self.first_attempt_mono_ms = None;
         }
         true
     }

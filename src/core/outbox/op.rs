@@ -91,6 +91,8 @@ pub enum OnFailure {
 
 /// The most that is kept of an answer, in bytes (K12).
 pub const MAX_RESPONSE_BYTES: usize = 64 << 10;
+/// How much of a `Content-Type` is kept, in bytes.
+pub(super) const MAX_TYPE_BYTES: usize = 255;
 
 /// One op.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -147,6 +149,8 @@ pub struct Op {
     pub code: Option<String>,
     /// The last answer's body, up to [`MAX_RESPONSE_BYTES`] (K12).
     pub response: Option<String>,
+    /// That body's `Content-Type`: what is no JSON by its type says nothing, later either (K5).
+    pub response_type: Option<String>,
     /// There was more of it.
     pub response_cut: bool,
 }
@@ -182,7 +186,13 @@ impl Op {
             .bool("refreshed", self.refreshed)
             .bool("response_cut", self.response_cut)
             .integer("status", u64::from(self.status));
-        for (name, text) in [("body", &self.body), ("code", &self.code), ("response", &self.response)] {
+        let texts = [
+            ("body", &self.body),
+            ("code", &self.code),
+            ("response", &self.response),
+            ("response_type", &self.response_type),
+        ];
+        for (name, text) in texts {
             if let Some(text) = text {
                 w.string(name, text);
             }
@@ -243,6 +253,7 @@ fn read(value: &Value<'_>) -> Option<Op> {
         status: u16::try_from(integer("status")?).ok()?,
         code: text("code"),
         response: text("response"),
+        response_type: text("response_type"),
         response_cut: flag("response_cut")?,
     })
 }

@@ -5,7 +5,8 @@ use super::answer::{Answer, Outcome, Reading, Retry, Standing, read};
 use super::engine::{BASE_MS, CAP_MS, LEAST_WAIT_MS, MOST_WAIT_MS, Outbox};
 use super::entries::{Entry, Flight};
 use super::io::{EnqueueError, NewOp, OutboxOutput};
-use super::op::{MAX_RESPONSE_BYTES, OnFailure, Op, OpState};
+use super::op::{MAX_RESPONSE_BYTES, MAX_TYPE_BYTES, OnFailure, Op, OpState};
+use crate::frame::cut;
 use crate::tab::full_jitter;
 use crate::time::Now;
 
@@ -269,6 +270,7 @@ impl Entry {
         self.op.code.clone_from(&reading.code);
         if let Answer::Answered { status, body, .. } = answer {
             self.op.status = *status;
+            self.op.response_type = answer.header("content-type").map(|v| cut(v, MAX_TYPE_BYTES).into());
             let end = body.floor_char_boundary(MAX_RESPONSE_BYTES);
             self.op.response = body.get(..end).map(Into::into);
             self.op.response_cut = end < body.len();

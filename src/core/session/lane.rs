@@ -200,6 +200,8 @@ impl Session {
             if self.incarnation(&doc) == Some(incarnation) {
                 self.refuse_queue(&doc, Reason::Busy);
             }
+            // A save that waited for it goes on, with the patch in doubt.
+            self.settled(&doc);
         }
     }
 

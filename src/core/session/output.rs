@@ -160,7 +160,7 @@ pub enum Notice {
         /// Its new version.
         seq: u64,
     },
-    /// No handler of this document runs any more: a mark can be taken.
+    /// No handler of this document is waited for any more, since it has settled or is overdue: a mark can be taken.
     Settled {
         /// The document.
         doc: DocId,

@@ -209,7 +209,7 @@ impl Session {
     }
 
     /// A mark can be taken again, unless the lane goes on at once.
-    fn settled(&mut self, doc: &DocId) {
+    pub(super) fn settled(&mut self, doc: &DocId) {
         if self.documents.contains_key(doc) {
             self.notify(Notice::Settled { doc: doc.clone() });
         }

@@ -171,6 +171,29 @@ fn k07_past_its_keys_life_an_op_is_not_sent_again() {
 }
 
 #[test]
+fn k07_d8_a_clock_that_is_set_back_does_not_lengthen_a_keys_life() {
+    const HOUR_MS: u64 = 3_600_000;
+    for (reloads, knows_server_clock) in [(true, true), (false, true), (false, false)] {
+        let mut shop = Shop::new(true);
+        shop.knows_server_clock = knows_server_clock;
+        shop.fault = Fault::LoseAnswer;
+        let key = shop.enqueue(None, "d1", BODY).unwrap();
+        shop.fault = Fault::None;
+        shop.wall_set_ms = -48 * 3_600_000;
+        if reloads {
+            shop.outbox = None;
+        }
+        shop.now_ms += 25 * HOUR_MS;
+        if reloads {
+            shop.load();
+        }
+        shop.advance(60_000);
+        assert_eq!(shop.requests.len(), 1, "reloads: {reloads}, server's clock known: {knows_server_clock}");
+        assert_eq!(shop.state(&key), Some(OpState::Unknown));
+    }
+}
+
+#[test]
 fn k08_unknown_is_settled_by_a_person_or_sent_as_new() {
     let mut shop = Shop::new(false);
     shop.fault = Fault::LoseRequest;

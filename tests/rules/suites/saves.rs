@@ -3,7 +3,7 @@
 use patchkeep_core::error::CallError;
 use patchkeep_core::frame::Homed;
 use patchkeep_core::json::{self, Value};
-use patchkeep_core::session::{Event, Mark, OpenDocument, SaveAnswer, SaveOutcome, Session, SocketEvent};
+use patchkeep_core::session::{Event, Mark, Notice, OpenDocument, SaveAnswer, SaveOutcome, Session, SocketEvent};
 use patchkeep_rules::world::{HandlerMode, World};
 
 use crate::support::{deliver, doc, id, text, told, world};
@@ -104,6 +104,19 @@ fn w01_a_mark_waits_for_what_the_hook_says_of_the_dead() {
     assert_eq!(mark(&mut w), Err(CallError::NotAnnounced));
     w.advance(30_000);
     assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)], "a hook that never answers holds no save up");
+}
+
+#[test]
+fn j09_d9_whoever_waits_for_a_mark_is_told_that_the_handler_is_overdue() {
+    let mut w = world(Homed::Server);
+    w.handler = HandlerMode::Later;
+    deliver(&mut w, 1, 1);
+    w.advance(29_999);
+    w.notices.clear();
+    assert_eq!(mark(&mut w), Err(CallError::HandlerRunning));
+    w.advance(1);
+    assert!(w.notices.contains(&Notice::Settled { doc: doc() }), "{:?}", w.notices);
+    assert_eq!(mark(&mut w).unwrap().in_doubt, [id(1)]);
 }
 
 #[test]

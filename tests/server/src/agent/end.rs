@@ -82,7 +82,7 @@ impl End {
 
 /// The attempt that left nothing behind, where the server says so: a recorded refusal (S4), or a loss (S6).
 pub fn released_at(op: &Op) -> Option<u64> {
-    let answer = Reply { status: op.status, body: op.response.clone()?, ..Reply::default() };
+    let answer = Reply::kept(op);
     let number = |path: &[&str]| answer.find(path, |v| v.as_integer());
     match op.state {
         OpState::Refused => {

@@ -40,17 +40,17 @@ impl Report {
         if is_first && op.replayed && op.ambiguous && op.attempts > 1 {
             let how = if op.state == OpState::Applied { "applied" } else { "written" };
             let line = format!("answer lost · retried with the same key · {how} once (replayed)");
-            self.line("replayed", &line, op.key.as_str(), &answer(op));
+            self.line("replayed", &line, op.key.as_str(), &Reply::kept(op));
         }
         if op.state == OpState::Applied && !self.told_applied.replace(true) {
-            self.line("applied", "applied · pending save", op.key.as_str(), &answer(op));
+            self.line("applied", "applied · pending save", op.key.as_str(), &Reply::kept(op));
         }
     }
 
     /// It is over with an op, for this time.
     pub(super) fn ended(&self, end: End, op: &Op) {
         let told = Told { code: op.code.as_deref(), key: op.key.as_str(), conflict: op.conflict };
-        self.end(end, &told, &answer(op));
+        self.end(end, &told, &Reply::kept(op));
     }
 
     /// What is known of a key.
@@ -101,7 +101,7 @@ impl Report {
         };
         let sent = if op.attempts == 1 { "1 attempt".to_owned() } else { format!("{} attempts", op.attempts) };
         let line = format!("{} · {} · {} · {sent}", op.key, op.state.as_str(), op.lane);
-        self.line(op.state.as_str(), &line, op.key.as_str(), &answer(op));
+        self.line(op.state.as_str(), &line, op.key.as_str(), &Reply::kept(op));
     }
 
     fn end(&self, end: End, told: &Told<'_>, reply: &Reply) {
@@ -162,11 +162,6 @@ struct Told<'a> {
     code: Option<&'a str>,
     key: &'a str,
     conflict: bool,
-}
-
-/// The last answer to an op, as far as it was kept.
-fn answer(op: &Op) -> Reply {
-    Reply { status: op.status, body: op.response.clone().unwrap_or_default(), ..Reply::default() }
 }
 
 /// A person's word in an answer, as a line.

@@ -184,6 +184,12 @@ fn escaped(segment: &str) -> String {
 }
 
 impl Reply {
+    /// The last answer to an op, as far as it was kept.
+    pub fn kept(op: &outbox::Op) -> Self {
+        let headers = op.response_type.iter().map(|kind| (CONTENT_TYPE.as_str().to_owned(), kind.clone())).collect();
+        Self { status: op.status, headers, body: op.response.clone().unwrap_or_default(), never_sent: false }
+    }
+
     /// As the core reads it.
     pub fn answer(&self) -> outbox::Answer {
         if self.never_sent {
