@@ -233,7 +233,7 @@ fn join<S: Store>(
         until = until.max(tx.now().saturating_add(app.config.patch_timeout_ms));
     }
     let waiter = boot.waiters.join(plan.patch_id);
-    say.after_commit(tx, app, boot, plan.recipient.tab_id, here.as_ref().map(|h| h.conn.as_str()));
+    say.after_commit(tx, app, boot, plan.recipient.tab_id, here.as_ref().map(|h| h.conn.as_str()))?;
     Ok(Next::Wait(Waiting { id: row.id, patch_id: plan.patch_id, waiter, until, replayed: true }))
 }
 
@@ -271,7 +271,7 @@ fn forwarded<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, patch_i
         _ => return Ok(()),
     }
     if tx.update_key(rejoined.row(), guard)? {
-        say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&here.conn));
+        say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&here.conn))?;
     }
     Ok(())
 }
@@ -325,7 +325,7 @@ fn run<S: Store>(
             let waiter = boot.waiters.join(plan.patch_id);
             let mut say = Say::default();
             say.hand_out(plan);
-            say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&plan.conn));
+            say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&plan.conn))?;
             let (patch_id, until) = (plan.patch_id, plan.expires_at);
             Ok(Next::Wait(Waiting { id: row.id, patch_id, waiter, until, replayed: false }))
         }

@@ -90,7 +90,7 @@ fn commit<S: Store>(
             tx.update_key(&doubted, Guard::Patch(plan.patch_id, row.state))?;
         }
     }
-    say.after_commit(tx, app, boot, save.tab_id, None);
+    say.after_commit(tx, app, boot, save.tab_id, None)?;
     let (boot, workspace, doc, tab_id) = (boot.clone(), principal.workspace.clone(), save.doc.clone(), save.tab_id);
     let seq = document.seq;
     tx.after_commit(Box::new(move || boot.hub.doc_changed(&workspace, &doc, seq, Some(tab_id))));

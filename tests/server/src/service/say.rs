@@ -89,11 +89,9 @@ impl Say {
         boot: &Arc<Boot>,
         tab_id: TabId,
         conn: Option<&str>,
-    ) {
+    ) -> Result<(), StoreError> {
         for patch_id in &self.changed {
-            if let Err(error) = tx.tell_others(&Word::Changed(*patch_id)) {
-                tracing::warn!(%error, "other processes are not told");
-            }
+            tx.tell_others(&Word::Changed(*patch_id))?;
         }
         let (app, boot, conn) = (app.clone(), boot.clone(), conn.map(str::to_owned));
         tx.after_commit(Box::new(move || {
@@ -114,5 +112,6 @@ impl Say {
             }
             self.changed.into_iter().for_each(|patch_id| boot.changed(patch_id));
         }));
+        Ok(())
     }
 }

@@ -68,7 +68,7 @@ pub(crate) async fn hello<S: Store>(
             adopt(tx, &boot, &mut say, &session, dead)?;
         }
         welcome(tx, &app2, &boot, &session, conn_id, opened, out);
-        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn))?;
         Ok(Ok(session))
     };
     app.store.transact(greet).await
@@ -134,7 +134,7 @@ pub(crate) async fn open<S: Store>(
             boot2.hub.set_open(tab_id, &conn, &doc, Some((incarnation, homed)));
             boot2.hub.send(tab_id, &conn, &ServerFrame::Opened { doc, incarnation, seq });
         }));
-        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn))?;
         Ok(())
     };
     app.store.transact(announced).await
@@ -175,7 +175,7 @@ pub(crate) async fn report<S: Store>(
         };
         let mut say = Say::default();
         say.settle(tx, &row, judged(&row, &frame, &speaker))?;
-        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn));
+        say.after_commit(tx, &app2, &boot, session.tab_id, Some(&session.conn))?;
         Ok(())
     };
     app.store.transact(heard).await

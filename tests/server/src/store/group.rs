@@ -18,6 +18,12 @@ const GROUP: usize = 64;
 pub(super) trait Engine: Sql + Sized + 'static {
     /// Begins, and reads the database's clock in ms.
     fn begin(&self) -> Result<u64, StoreError>;
+
+    /// Commits. `Ok` only where the database says that it did (S11).
+    fn commit(&self) -> Result<(), StoreError>;
+
+    /// Ends a transaction that is not to be committed, whatever is left of it.
+    fn roll_back(&self);
 }
 
 /// Runs inside the group's transaction, and returns what happens once it is committed or failed.
@@ -124,15 +130,16 @@ fn work<C: Engine>(engine: &C, queue: &mpsc::Receiver<Job<C>>) {
         }
         let tx = SqlTx::new(engine, last);
         let finishes: Vec<_> = jobs.map(|job| job(&tx)).collect();
-        let committed = engine.batch("COMMIT").map_err(|error| {
+        let ended = if tx.is_broken() { Err(StoreError::NotCommitted) } else { engine.commit() };
+        let committed = ended.map_err(|error| {
             tracing::error!(%error, "commit failed");
-            let _still_open = engine.batch("ROLLBACK");
+            engine.roll_back();
         });
         if committed.is_ok() {
             tx.effects().into_iter().for_each(|effect| effect());
         }
         for finish in finishes {
-            finish(committed.map_err(|()| StoreError::Closed));
+            finish(committed.map_err(|()| StoreError::NotCommitted));
         }
     }
 }

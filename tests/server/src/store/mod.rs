@@ -44,6 +44,12 @@ pub enum StoreError {
         /// The newest one known.
         known: u32,
     },
+    /// A statement failed earlier in this unit of work, and what called it went on (S11).
+    #[error("an earlier statement of this unit of work failed")]
+    Aborted,
+    /// The store does not say that the transaction committed.
+    #[error("the transaction was not committed")]
+    NotCommitted,
     /// The store was closed.
     #[error("the store is closed")]
     Closed,

@@ -192,6 +192,19 @@ impl Engine for Postgres {
         self.ahead.store(now.cast_signed().saturating_sub((self.machine)().cast_signed()), Ordering::SeqCst);
         Ok(now)
     }
+
+    fn commit(&self) -> Result<(), StoreError> {
+        // COMMIT of an aborted transaction succeeds, and rolls back: its tag says `ROLLBACK`, which the client does not
+        // hand on. Any other statement is refused there, and what follows it in one message is not run.
+        self.batch("SELECT 1; COMMIT")
+    }
+
+    fn roll_back(&self) {
+        if let Err(error) = self.batch("ROLLBACK") {
+            tracing::error!(%error, "cannot roll back: the connection is given up");
+            *self.live.borrow_mut() = None;
+        }
+    }
 }
 
 impl Sql for Postgres {

@@ -2,7 +2,7 @@
 //!
 //! Only what SQLite and PostgreSQL both understand is used, with the same meaning in both.
 
-use std::cell::RefCell;
+use std::cell::{Cell as Flag, RefCell};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 
@@ -34,11 +34,20 @@ pub(super) struct SqlTx<'c, C> {
     connection: &'c C,
     now: u64,
     effects: RefCell<Vec<Box<dyn FnOnce() + Send>>>,
+    /// A statement of the unit under way failed. PostgreSQL takes no other after that; SQLite would (S11).
+    failed: Flag<bool>,
+    /// The transaction itself is not what it was: a unit could not be undone alone, and nothing of it may be believed.
+    broken: Flag<bool>,
 }
 
 impl<'c, C: Sql> SqlTx<'c, C> {
     pub(super) const fn new(connection: &'c C, now: u64) -> Self {
-        Self { connection, now, effects: RefCell::new(Vec::new()) }
+        Self { connection, now, effects: RefCell::new(Vec::new()), failed: Flag::new(false), broken: Flag::new(false) }
+    }
+
+    /// Whether there is nothing to commit: see `broken`.
+    pub(super) const fn is_broken(&self) -> bool {
+        self.broken.get()
     }
 
     /// What happens now that it is committed.
@@ -46,30 +55,62 @@ impl<'c, C: Sql> SqlTx<'c, C> {
         self.effects.into_inner()
     }
 
-    /// One unit of work: undone alone where it fails, its effects with it.
+    /// One unit of work: undone alone where it fails, or goes on after a statement that failed; its effects
+    /// with it.
     pub(super) fn savepoint<T, E: From<StoreError>>(&self, work: impl FnOnce(&dyn Tx) -> Result<T, E>) -> Result<T, E> {
+        if self.broken.get() {
+            return Err(StoreError::NotCommitted.into());
+        }
         let effects = self.effects.borrow().len();
-        self.connection.batch("SAVEPOINT unit")?;
-        let outcome = work(self);
+        self.failed.set(false);
+        if let Err(error) = self.connection.batch("SAVEPOINT unit") {
+            self.broken.set(true);
+            return Err(error.into());
+        }
+        let outcome =
+            work(self).and_then(|value| if self.failed.get() { Err(StoreError::Aborted.into()) } else { Ok(value) });
+        let outcome = outcome.and_then(|value| {
+            self.connection.batch("RELEASE SAVEPOINT unit")?;
+            Ok(value)
+        });
         if outcome.is_err() {
             self.effects.borrow_mut().truncate(effects);
-            self.connection.batch("ROLLBACK TO SAVEPOINT unit")?;
+            let undone = self.connection.batch("ROLLBACK TO SAVEPOINT unit");
+            if let Err(error) = undone.and_then(|()| self.connection.batch("RELEASE SAVEPOINT unit")) {
+                tracing::error!(%error, "a unit of work cannot be undone alone: nothing beside it is committed");
+                self.broken.set(true);
+            }
         }
-        self.connection.batch("RELEASE SAVEPOINT unit")?;
         outcome
     }
 
+    /// Runs a statement of the unit under way, unless one of it has failed.
+    fn run<T>(&self, statement: impl FnOnce(&C) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        if self.failed.get() {
+            return Err(StoreError::Aborted);
+        }
+        statement(self.connection).inspect_err(|_| self.failed.set(true))
+    }
+
+    fn read(&self, sql: &str, params: &[Cell]) -> Result<Vec<Cells>, StoreError> {
+        self.run(|connection| connection.query(sql, params))
+    }
+
+    fn write(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
+        self.run(|connection| connection.execute(sql, params))
+    }
+
     fn changed(&self, sql: &str, params: &[Cell]) -> Result<bool, StoreError> {
-        Ok(self.connection.execute(sql, params)? > 0)
+        Ok(self.write(sql, params)? > 0)
     }
 
     fn one(&self, sql: &str, params: &[Cell]) -> Result<Option<Cells>, StoreError> {
-        Ok(self.connection.query(sql, params)?.into_iter().next())
+        Ok(self.read(sql, params)?.into_iter().next())
     }
 
     fn keys(&self, rest: &str, params: &[Cell]) -> Result<Vec<KeyRow>, StoreError> {
         let sql = format!("SELECT {} FROM op_key {rest}", KEY_COLUMNS.join(", "));
-        self.connection.query(&sql, params)?.into_iter().map(key_row).collect()
+        self.read(&sql, params)?.into_iter().map(key_row).collect()
     }
 }
 
@@ -236,24 +277,24 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
                CASE WHEN excluded.first_at > watermark.first_at THEN excluded.first_at ELSE watermark.first_at END"
         );
         self.changed(&mark, &[before.into()])?;
-        self.connection.execute(&format!("DELETE FROM op_key WHERE {PURGEABLE}"), &[before.into()])
+        self.write(&format!("DELETE FROM op_key WHERE {PURGEABLE}"), &[before.into()])
     }
 
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError> {
-        let rows = self.connection.query("SELECT state, COUNT(*) FROM op_key GROUP BY state", &[])?;
+        let rows = self.read("SELECT state, COUNT(*) FROM op_key GROUP BY state", &[])?;
         rows.into_iter().map(|mut row| Ok((row.word("state", KeyState::from_word)?, row.integer()?))).collect()
     }
 
     fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
-        self.connection.execute(sql, params)
+        self.write(sql, params)
     }
 
     fn query(&self, sql: &str, params: &[Cell]) -> Result<Vec<Vec<Cell>>, StoreError> {
-        Ok(self.connection.query(sql, params)?.into_iter().map(Cells::rest).collect())
+        Ok(self.read(sql, params)?.into_iter().map(Cells::rest).collect())
     }
 
     fn tell_others(&self, word: &Word) -> Result<(), StoreError> {
-        self.connection.notify(word)
+        self.run(|connection| connection.notify(word))
     }
 
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>) {

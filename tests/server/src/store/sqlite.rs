@@ -100,6 +100,19 @@ impl Engine for Sqlite {
         self.batch("BEGIN IMMEDIATE")?;
         Ok((self.clock)())
     }
+
+    fn commit(&self) -> Result<(), StoreError> {
+        self.batch("COMMIT")
+    }
+
+    fn roll_back(&self) {
+        // Some errors end the transaction by themselves; then there is none.
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.batch("ROLLBACK")
+        {
+            tracing::error!(%error, "cannot roll back");
+        }
+    }
 }
 
 impl Sql for Sqlite {

@@ -24,4 +24,5 @@ mod sockets;
 mod store;
 mod tab;
 mod takeover;
+mod units;
 mod world;
