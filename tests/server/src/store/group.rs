@@ -3,6 +3,7 @@
 //! Units of work that wait together share one commit (and one fsync), each inside its own savepoint so that one that
 //! fails undoes itself alone. Answers and effects leave only after that commit.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, mpsc};
 use std::thread::JoinHandle;
 
@@ -136,10 +137,17 @@ fn work<C: Engine>(engine: &C, queue: &mpsc::Receiver<Job<C>>) {
             engine.roll_back();
         });
         if committed.is_ok() {
-            tx.effects().into_iter().for_each(|effect| effect());
+            tx.effects().into_iter().for_each(survive);
         }
         for finish in finishes {
-            finish(committed.map_err(|()| StoreError::NotCommitted));
+            survive(|| finish(committed.map_err(|()| StoreError::NotCommitted)));
         }
+    }
+}
+
+/// Runs what is not the store's own: if it panics, this thread goes on with what everybody else waits for.
+fn survive(foreign: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(foreign)).is_err() {
+        tracing::error!("what a unit of work left for after its commit panicked");
     }
 }

@@ -47,6 +47,9 @@ pub enum StoreError {
     /// A statement failed earlier in this unit of work, and what called it went on (S11).
     #[error("an earlier statement of this unit of work failed")]
     Aborted,
+    /// The unit of work panicked; nothing of it is there.
+    #[error("the unit of work panicked")]
+    Panicked,
     /// The store does not say that the transaction committed.
     #[error("the transaction was not committed")]
     NotCommitted,

@@ -3,6 +3,7 @@
 //! Only what SQLite and PostgreSQL both understand is used, with the same meaning in both.
 
 use std::cell::{Cell as Flag, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 
@@ -55,7 +56,7 @@ impl<'c, C: Sql> SqlTx<'c, C> {
         self.effects.into_inner()
     }
 
-    /// One unit of work: undone alone where it fails, or goes on after a statement that failed; its effects
+    /// One unit of work: undone alone where it fails, panics, or goes on after a statement that failed; its effects
     /// with it.
     pub(super) fn savepoint<T, E: From<StoreError>>(&self, work: impl FnOnce(&dyn Tx) -> Result<T, E>) -> Result<T, E> {
         if self.broken.get() {
@@ -67,8 +68,12 @@ impl<'c, C: Sql> SqlTx<'c, C> {
             self.broken.set(true);
             return Err(error.into());
         }
-        let outcome =
-            work(self).and_then(|value| if self.failed.get() { Err(StoreError::Aborted.into()) } else { Ok(value) });
+        // What it may leave half done is the transaction's, and undone below.
+        let outcome = match catch_unwind(AssertUnwindSafe(|| work(self))) {
+            Ok(Ok(_)) if self.failed.get() => Err(StoreError::Aborted.into()),
+            Ok(outcome) => outcome,
+            Err(_) => Err(StoreError::Panicked.into()),
+        };
         let outcome = outcome.and_then(|value| {
             self.connection.batch("RELEASE SAVEPOINT unit")?;
             Ok(value)

@@ -8,6 +8,7 @@ use patchkeep_server::decide::Document;
 use patchkeep_server::store::{AnyStore, Store, StoreError, Tx};
 
 use crate::place::Place;
+use crate::world::{Edit, World};
 
 fn put(tx: &dyn Tx, name: &str) -> Result<bool, StoreError> {
     tx.put_document("ws", &DocId::new(name).unwrap(), &Document { text: name.into(), seq: 1 })
@@ -108,4 +109,36 @@ async fn s11_d5_a_commit_that_is_refused_is_told_to_everybody() {
     let fates = beside(&store, |tx| tx.execute("INSERT INTO child VALUES (?1)", &["orphan".into()]).map(|_| ()));
     assert_eq!(fates.await, [UNDONE, UNDONE, UNDONE]);
     assert_eq!(beside(&store, |_| Ok(())).await, [DONE, DONE, DONE], "the store goes on");
+}
+
+#[tokio::test]
+async fn s11_d20_a_unit_that_panics_is_undone_alone_and_the_store_lives_on() {
+    let place = Place::new();
+    let store = place.store().await.unwrap();
+    let fates = beside(&store, |_| panic!("on purpose"));
+    assert_eq!(fates.await, [DONE, UNDONE, DONE]);
+    let panicked: Result<(), StoreError> = store.transact(|_| panic!("on purpose")).await;
+    assert!(matches!(panicked, Err(StoreError::Panicked)), "{panicked:?}");
+}
+
+#[tokio::test]
+async fn s11_d20_an_effect_that_panics_takes_nobody_along() {
+    let place = Place::new();
+    let store = place.store().await.unwrap();
+    let fates = beside(&store, |tx| {
+        tx.after_commit(Box::new(|| panic!("on purpose")));
+        Ok(())
+    });
+    assert_eq!(fates.await, [DONE, DONE, DONE]);
+    assert!(is_stored(&store, "after").await);
+}
+
+#[tokio::test]
+async fn s11_d20_a_server_serves_on_after_a_units_panic() {
+    let world = World::new().await;
+    let app = patchkeep_server::App::start(world.place.store().await.unwrap(), world.place.config()).await.unwrap();
+    let panicked: Result<(), StoreError> = app.transact(|_| panic!("on purpose")).await;
+    assert!(panicked.is_err());
+    assert!(app.transact(|tx| tx.counts()).await.is_ok());
+    assert_eq!(world.send(&Edit::append("k", "x")).await.status, 200);
 }
