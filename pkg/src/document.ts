@@ -34,6 +34,8 @@ export interface DocumentOwner {
 export class Mark {
   readonly doc: string;
   readonly incarnation: Incarnation;
+  /** Orders the contents of this tab, with its epoch: what a save made by the host itself names, too. */
+  readonly generation: number;
   /** The stored version that the content is based on. */
   readonly baseSeq: number;
   /** The patches: what a save made by the host itself names. */
@@ -47,8 +49,9 @@ export class Mark {
     this.doc = doc;
     this.incarnation = incarnation;
     this.#mark = mark;
-    const { baseSeq, patchIds, inDoubt } = readMark(mark.text());
+    const { baseSeq, generation, patchIds, inDoubt } = readMark(mark.text());
     this.baseSeq = baseSeq;
+    this.generation = generation;
     this.patchIds = Object.freeze(patchIds);
     this.inDoubt = Object.freeze(inDoubt);
     Object.freeze(this);
@@ -94,7 +97,7 @@ export class PatchkeepDocument {
         options.restored ?? false,
         options.reconcile !== undefined,
         options.marksInDocument ?? false,
-        (options.carried ?? []).join(" "),
+        options.carried?.join(" "),
       ),
     );
     this.#incarnation = this.#begin();
@@ -208,7 +211,8 @@ export class PatchkeepDocument {
 
   /**
    * The content now comes from elsewhere: a refresh, a restore, a merge after a save conflict. A new incarnation
-   * begins; what waited for the old one is refused. Call it in the task that changes the content.
+   * begins; what waited for the old one is refused. Call it in the task that changes the content. Say what it carries
+   * over, if only `[]`: without that word nothing can be called absent from it.
    */
   replaceContent(options: ReplaceContentOptions): Incarnation {
     const baseSeq = checkSeq(options?.baseSeq, "baseSeq");
@@ -221,7 +225,7 @@ export class PatchkeepDocument {
         options.restored ?? false,
         this.#options.reconcile !== undefined,
         this.#options.marksInDocument ?? false,
-        carried.join(" "),
+        carried?.join(" "),
       ),
     );
     this.#baseSeq = baseSeq;
@@ -278,11 +282,11 @@ export function checkOpenOptions(options: OpenDocumentOptions): OpenDocumentOpti
   return options;
 }
 
-function checkCarried(carried: readonly PatchId[] = []): readonly PatchId[] {
-  if (!Array.isArray(carried) || !carried.every((id) => typeof id === "string" && UUID.test(id))) {
-    throw invalid("carried");
+function checkCarried(carried: readonly PatchId[] | undefined): readonly PatchId[] | undefined {
+  if (carried === undefined || (Array.isArray(carried) && carried.every((id) => typeof id === "string" && UUID.test(id)))) {
+    return carried;
   }
-  return carried;
+  throw invalid("carried");
 }
 
 function checkHomed(homed: "server" | "elsewhere" | undefined): "server" | "elsewhere" | undefined {

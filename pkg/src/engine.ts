@@ -19,8 +19,8 @@ export interface EngineSession {
     restored: boolean,
     reconciles: boolean,
     marksInDocument: boolean,
-    /** Patches that the content is known to hold, joined by spaces. */
-    carried: string,
+    /** Patches that the content is known to hold, joined by spaces; `undefined` where the host does not say. */
+    carried: string | undefined,
   ): EngineDocument;
   /** What a handler did; the text is the result, or the refusal's reason, or what was thrown. */
   handlerAnswered(call: number, answer: HandlerAnswer, text?: string, detail?: string): void;
@@ -36,14 +36,14 @@ export interface EngineDocument {
   incarnation(): string;
   /** The stored version that the open content is based on. */
   baseSeq(): number | undefined;
-  /** Begins a new incarnation. `carried`: patch ids, joined by spaces. */
+  /** Begins a new incarnation. `carried`: patch ids, joined by spaces; `undefined` where the host does not say. */
   replaceContent(
     baseSeq: number,
     homedAtServer: boolean,
     restored: boolean,
     reconciles: boolean,
     marksInDocument: boolean,
-    carried: string,
+    carried: string | undefined,
   ): void;
   close(): void;
   mark(): EngineMark;

@@ -127,24 +127,37 @@ export interface Patch {
  */
 export type ApplyHandler = (patch: Patch) => unknown;
 
-/** What a reconcile hook knows. `absent` means that it never took effect in anything this content descends from. */
+/**
+ * What a reconcile hook knows. `absent` means that it never took effect in anything this content descends from; not "I
+ * do not see it": a person may have deleted it. Where you are not certain, say `unknown`.
+ */
 export type ReconcileAnswer = "present" | "absent" | "unknown";
 
 /** How a document is opened. */
 export interface OpenDocumentOptions {
   /** Makes the effect of a patch. */
   readonly apply: ApplyHandler;
-  /** Asked about patches whose effect a dead instance left open. Without it they are `unknown`. */
+  /**
+   * Asked about patches whose effect a dead instance left open, and about one whose handler threw. Leave it out unless
+   * the document itself can tell: after a reload, content that is `homed: "server"`, neither `restored` nor `carried`,
+   * needs none, since what died unsaved is not in it. For everything else no hook means `unknown`.
+   */
   readonly reconcile?: (record: RecordView) => ReconcileAnswer | Promise<ReconcileAnswer>;
   /** Whether there are edits that the server has not confirmed; guarded patches are refused then, and where this is missing. */
   readonly unconfirmedEdits?: () => boolean;
-  /** `server`: the content leaves this tab only in saves. `elsewhere` (default): there is a draft store, a CRDT channel, … */
+  /**
+   * `server`: the content leaves this tab only in saves, and nothing else brings it back. `elsewhere` (default): there is
+   * a draft store, a CRDT channel, … Only of the former can the server know what is absent.
+   */
   readonly homed?: "server" | "elsewhere";
   /** The stored version that the content was loaded from. */
   readonly baseSeq: number;
   /** The content came back from the local store that `kept` speaks of. */
   readonly restored?: boolean;
-  /** Patches that the content holds though the stored version does not: what `keptIn` read beside it. */
+  /**
+   * Patches that the content holds though the stored version does not: what `keptIn` read beside it. Where the document
+   * was open in this page before, say so even of none (`[]`): without that word nothing can be called absent.
+   */
   readonly carried?: readonly PatchId[];
   /** Patch ids live inside the document itself, so that reconcile may say `absent` without other proof. */
   readonly marksInDocument?: boolean;
@@ -154,7 +167,10 @@ export interface OpenDocumentOptions {
 export interface ReplaceContentOptions {
   /** The stored version that the new content is based on. */
   readonly baseSeq: number;
-  /** Patches that the new content holds though that stored version does not: what a merge carried over. */
+  /**
+   * Patches that the new content holds though that stored version does not: what a merge carried over. `[]` says that
+   * there are none; left out, the content counts as `elsewhere`.
+   */
   readonly carried?: readonly PatchId[];
   readonly restored?: boolean;
   readonly homed?: "server" | "elsewhere";

@@ -117,16 +117,18 @@ export function readSaveOutcome(json: string): SaveOutcome {
   }
 }
 
-/** A mark as the engine wrote it: the stored version it is based on, its patches, `?`, and those in doubt. */
+/** A mark as the engine wrote it: the stored version it is based on, its generation, its patches, `?`, and those in doubt. */
 export function readMark(mark: string): {
   readonly baseSeq: number;
+  readonly generation: number;
   readonly patchIds: readonly PatchId[];
   readonly inDoubt: readonly PatchId[];
 } {
-  const [baseSeq, ...ids] = mark.split(" ");
+  const [baseSeq, generation, ...ids] = mark.split(" ");
   const border = ids.indexOf("?");
   return {
     baseSeq: Number(baseSeq),
+    generation: Number(generation),
     patchIds: ids.slice(0, border) as PatchId[],
     inDoubt: ids.slice(border + 1) as PatchId[],
   };

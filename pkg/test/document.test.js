@@ -12,7 +12,7 @@ test("options cross in their order", async () => {
   await session.openDocument("e", options);
   assert.deepEqual(engine.asked("openDocument"), [
     ["d", 1, true, true, true, true, PATCH],
-    ["e", 1, false, false, false, false, ""],
+    ["e", 1, false, false, false, false, undefined],
   ]);
 });
 
@@ -23,19 +23,23 @@ test("replaced content keeps hooks and home, and names what it carries", async (
   assert.deepEqual(engine.asked("replaceContent"), [[7, true, false, true, false, PATCH]]);
   assert.equal(doc.incarnation, incarnation);
   assert.notEqual(incarnation, INCARNATION);
+  // Silence about what it carries is not an empty list (R7).
+  doc.replaceContent({ baseSeq: 8 });
+  doc.replaceContent({ baseSeq: 9, carried: [] });
+  assert.deepEqual(engine.asked("replaceContent").slice(1).map((asked) => asked.at(-1)), [undefined, ""]);
 });
 
 test("a mark is read, and only a mark of this document is taken", async () => {
   const { session, engine } = await openFake();
   const doc = await session.openDocument("d", options);
   const other = await session.openDocument("e", options);
-  engine.marks = [`4 ${PATCH} ? ${INCARNATION}`];
+  engine.marks = [`4 2 ${PATCH} ? ${INCARNATION}`];
   const mark = doc.mark();
-  assert.deepEqual({ ...mark }, { doc: "d", incarnation: INCARNATION, baseSeq: 4, patchIds: [PATCH], inDoubt: [INCARNATION] });
+  assert.deepEqual({ ...mark }, { doc: "d", incarnation: INCARNATION, generation: 2, baseSeq: 4, patchIds: [PATCH], inDoubt: [INCARNATION] });
   doc.kept(mark);
   doc.flushed(mark, { seq: 5 });
-  assert.deepEqual(engine.asked("kept"), [[`4 ${PATCH} ? ${INCARNATION}`]]);
-  assert.deepEqual(engine.asked("flushed"), [[`4 ${PATCH} ? ${INCARNATION}`, 5]]);
+  assert.deepEqual(engine.asked("kept"), [[`4 2 ${PATCH} ? ${INCARNATION}`]]);
+  assert.deepEqual(engine.asked("flushed"), [[`4 2 ${PATCH} ? ${INCARNATION}`, 5]]);
   for (const wrong of [undefined, null, {}, { ...mark }]) {
     assert.throws(() => doc.kept(wrong), (error) => error.code === "invalid_argument" && error.detail === "mark");
   }
@@ -48,7 +52,7 @@ test("a save asks for headers each time and sends what it was given", async () =
   const doc = await session.openDocument("d", options);
   assert.deepEqual(await doc.save(() => "text"), { status: "saved", seq: 2 });
   const [mark, text, baseUrl, headers] = engine.asked("save")[0];
-  assert.deepEqual([mark, text, baseUrl, headers.get("authorization")], [`1 ${PATCH} ?`, "text", "https://host/api", "Bearer x"]);
+  assert.deepEqual([mark, text, baseUrl, headers.get("authorization")], [`1 1 ${PATCH} ?`, "text", "https://host/api", "Bearer x"]);
 });
 
 test("outcomes are values", async () => {
@@ -87,7 +91,7 @@ test("W1 a save waits while a handler runs, and takes mark and text in one task"
 test("W1 a patch that comes in while the text is taken makes it be taken again", async () => {
   const { session, engine } = await openFake({ http });
   const doc = await session.openDocument("d", options);
-  engine.marks = ["1 ?", `1 ${PATCH} ?`, `1 ${PATCH} ?`, `1 ${PATCH} ?`];
+  engine.marks = ["1 1 ?", `1 1 ${PATCH} ?`, `1 1 ${PATCH} ?`, `1 1 ${PATCH} ?`];
   let taken = 0;
   await doc.save(() => String((taken += 1)));
   assert.equal(engine.asked("save")[0][1], "2");

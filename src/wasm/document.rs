@@ -39,7 +39,7 @@ impl EngineDocument {
         self.driver.read(|session| session.base_seq(&self.doc)).map(|seq| seq as f64)
     }
 
-    /// Replaces its content; `carried` are patch ids joined by spaces.
+    /// Replaces its content; `carried` are patch ids joined by spaces, where the host says what it carries.
     ///
     /// # Errors
     /// As [`Driver::replace_document`].
@@ -51,7 +51,7 @@ impl EngineDocument {
         restored: bool,
         reconciles: bool,
         marks_in_document: bool,
-        carried: &str,
+        carried: Option<String>,
     ) -> Result<(), JsValue> {
         let open = OpenDocument {
             doc: self.doc.clone(),
@@ -60,7 +60,7 @@ impl EngineDocument {
             reconciles,
             marks_in_document,
             restored,
-            carried: ids(carried),
+            carried: carried.as_deref().map(ids),
         };
         self.incarnation.set(self.driver.replace_document(open).map_err(thrown)?);
         Ok(())
@@ -77,10 +77,9 @@ impl EngineDocument {
     /// Takes a mark.
     ///
     /// # Errors
-    /// As [`patchkeep_core::session::Session::mark`].
+    /// As [`Driver::mark`].
     pub fn mark(&self) -> Result<EngineMark, JsValue> {
-        let mark = self.driver.read(|session| session.mark(&self.doc, self.incarnation.get()));
-        mark.map(EngineMark).map_err(thrown)
+        self.driver.mark(&self.doc, self.incarnation.get()).map(EngineMark).map_err(thrown)
     }
 
     /// A local store keeps what the mark names.
@@ -117,9 +116,9 @@ impl EngineDocument {
 
 #[wasm_bindgen]
 impl EngineMark {
-    /// Its `base_seq`, its patch ids, `?`, and those in doubt, joined by spaces.
+    /// Its `base_seq`, its generation, its patch ids, `?`, and those in doubt, joined by spaces.
     pub fn text(&self) -> String {
-        let mut out = self.0.base_seq.to_string();
+        let mut out = self.0.base_seq.to_string() + " " + &self.0.generation.to_string();
         push_ids(&mut out, &self.0.patch_ids);
         out.push_str(" ?");
         push_ids(&mut out, &self.0.in_doubt);

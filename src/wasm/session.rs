@@ -65,7 +65,8 @@ impl EngineSession {
         self.0.read(Session::export_journal)
     }
 
-    /// Opens a document; `carried` are the patch ids that its content is known to hold, joined by spaces.
+    /// Opens a document; `carried` are the patch ids that its content is known to hold, joined by spaces, where the host
+    /// says so.
     ///
     /// # Errors
     /// As [`Driver::open_document`].
@@ -89,7 +90,7 @@ impl EngineSession {
             reconciles,
             marks_in_document,
             restored,
-            carried: ids(&carried.unwrap_or_default()),
+            carried: carried.as_deref().map(ids),
         };
         let incarnation = Cell::new(self.0.open_document(open).map_err(thrown)?);
         Ok(EngineDocument { driver: Rc::clone(&self.0), doc, incarnation })

@@ -116,7 +116,8 @@ impl Driver {
     /// # Errors
     /// As [`Session::open_document`].
     pub fn open_document(self: &Rc<Self>, open: OpenDocument) -> Result<Incarnation, CallError> {
-        self.call(|session, now| session.open_document(now, random::pair(), open))
+        let generation = self.next_generation(&open.doc);
+        self.call(|session, now| session.open_document(now, random::pair(), generation, open))
     }
 
     /// Replaces the content of an open document.
@@ -124,7 +125,8 @@ impl Driver {
     /// # Errors
     /// As [`Session::replace_document`].
     pub fn replace_document(self: &Rc<Self>, open: OpenDocument) -> Result<Incarnation, CallError> {
-        self.call(|session, now| session.replace_document(now, random::pair(), open))
+        let generation = self.next_generation(&open.doc);
+        self.call(|session, now| session.replace_document(now, random::pair(), generation, open))
     }
 
     /// Closes a document.
@@ -133,6 +135,20 @@ impl Driver {
     /// As [`Session::close_document`].
     pub fn close_document(self: &Rc<Self>, doc: &DocId, incarnation: Incarnation) -> Result<(), CallError> {
         self.call(|session, now| session.close_document(now, doc, incarnation))
+    }
+
+    /// Counted where the identity is held: a session opened anew in this page goes on counting. An ended session has
+    /// given that up, and begins no content any more.
+    fn next_generation(&self, doc: &DocId) -> u64 {
+        self.life.borrow().as_ref().map_or(0, |life| life.place.next_generation(doc))
+    }
+
+    /// Takes a mark.
+    ///
+    /// # Errors
+    /// As [`Session::mark`].
+    pub fn mark(self: &Rc<Self>, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+        self.call(|session, now| session.mark(now, doc, incarnation))
     }
 
     /// A local store keeps what the mark names.

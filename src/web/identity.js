@@ -9,6 +9,8 @@
  * @property {string} [tabId]
  * @property {number} [epoch] at which the last session of this context held it
  * @property {boolean} [weak] no lock guards it
+ * @property {Map<string, number>} [generations] how many contents of each document this context has begun; a version of
+ *   this code that does not count has no such map
  * @property {boolean} inUse a session holds it
  * @property {boolean} [lost] not to be used again
  * @property {() => void} [release] lets go of its lock
@@ -30,7 +32,7 @@ export class Place {
     /** Whether another session has it; one that has lost it holds nobody up. */
     this.isTaken = parked?.inUse === true && !parked.lost;
     /** @type {Entry} */
-    this.entry = parked === undefined || parked.lost ? { inUse: true } : parked;
+    this.entry = parked === undefined || parked.lost ? unused() : parked;
     if (!this.isTaken) {
       this.entry.inUse = true;
       tabs.set(principal, this.entry);
@@ -111,6 +113,18 @@ export class Place {
   }
 
   /**
+   * One more content of a document begins. Where nobody has counted, nobody can say that it is the first.
+   *
+   * @param {string} doc
+   */
+  nextGeneration(doc) {
+    const { generations } = this.entry;
+    const before = generations === undefined ? 1 : (generations.get(doc) ?? 0);
+    generations?.set(doc, before + 1);
+    return before + 1;
+  }
+
+  /**
    * Calls `lost` when the lock is taken away.
    *
    * @param {() => void} lost
@@ -145,7 +159,7 @@ export class Place {
   /** Lets go of an id whose epoch could not be raised. The place stays taken. */
   giveUp() {
     this.entry.release?.();
-    this.entry = { inUse: true };
+    this.entry = unused();
     this.tabs.set(this.principal, this.entry);
   }
 
@@ -165,6 +179,11 @@ export class Place {
   #key() {
     return `patchkeep:tab:${this.principal}`;
   }
+}
+
+/** @returns {Entry} */
+function unused() {
+  return { inUse: true, generations: new Map() };
 }
 
 /** Whether there are Web Locks here. In insecure contexts there are none. */

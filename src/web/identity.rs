@@ -5,7 +5,7 @@
 //! mounts twice keeps its tab (T2). Registry, `sessionStorage` and locks are handled in `identity.js`.
 
 use js_sys::Promise;
-use patchkeep_core::ids::{ContextId, TabId};
+use patchkeep_core::ids::{ContextId, DocId, TabId};
 use patchkeep_core::tab::{Claim, ClaimStep};
 use wasm_bindgen::closure::Closure;
 use wasm_bindgen::prelude::wasm_bindgen;
@@ -39,6 +39,8 @@ extern "C" {
     fn confirm(this: &Entry, epoch: f64, remember: bool);
     #[wasm_bindgen(method, js_class = "Place", js_name = onLost)]
     fn on_lost(this: &Entry, lost: &Closure<dyn FnMut()>);
+    #[wasm_bindgen(method, js_class = "Place", js_name = nextGeneration)]
+    fn next_generation(this: &Entry, doc: &str) -> f64;
     #[wasm_bindgen(method, js_class = "Place")]
     fn forget(this: &Entry);
     #[wasm_bindgen(method, js_class = "Place")]
@@ -116,6 +118,11 @@ impl Place {
     /// The id is held at this epoch; the next load may resume it.
     pub fn confirm(&self, held: Held, epoch: u64) {
         self.entry.confirm(epoch as f64, held.remember);
+    }
+
+    /// Counts one more content of a document in this context (§1): from 1 on.
+    pub fn next_generation(&self, doc: &DocId) -> u64 {
+        self.entry.next_generation(doc.as_str()) as u64
     }
 
     /// Calls `lost` when the lock is taken away (T1), or at once where that has happened already.

@@ -90,6 +90,8 @@ pub struct World {
     pub session: Option<Session>,
     /// Open documents.
     pub open: BTreeMap<DocId, OpenText>,
+    /// How many contents of each document this context has begun.
+    pub generations: BTreeMap<DocId, u64>,
     /// Stored documents.
     pub stored: BTreeMap<DocId, StoredText>,
     /// The handler.
@@ -140,6 +142,7 @@ impl World {
             store: Store::new(durability),
             session: None,
             open: BTreeMap::new(),
+            generations: BTreeMap::new(),
             stored: BTreeMap::new(),
             handler: HandlerMode::Ok,
             reconcile: ReconcileMode::None,
@@ -170,6 +173,7 @@ impl World {
     /// The context begins: the tab id is taken anew and the journal loaded.
     pub fn load(&mut self) {
         self.context_began_ms = self.now_ms;
+        self.generations.clear();
         let (epoch, records) = self.store.take(self.tab_id);
         let context_id = ContextId(Uuid::v4(self.fresh()[0]));
         let start = Start {
@@ -295,18 +299,24 @@ impl World {
             reconciles,
             marks_in_document: false,
             restored: kept.is_some(),
-            carried: Vec::new(),
+            carried: Some(Vec::new()),
         };
-        let (now, random) = (self.now(), self.fresh());
+        self.open_as(open, kept.unwrap_or(stored.text));
+    }
+
+    /// The host opens a document, or replaces its content, with these words about it.
+    pub fn open_as(&mut self, open: OpenDocument, text: String) {
+        let (now, random, doc) = (self.now(), self.fresh(), open.doc.clone());
         let Some(session) = &mut self.session else { return };
-        let is_open = session.incarnation(doc).is_some();
-        let opened = if is_open {
-            session.replace_document(now, random, open)
+        let generations = self.generations.entry(doc.clone()).or_default();
+        *generations += 1;
+        let opened = if session.incarnation(&doc).is_some() {
+            session.replace_document(now, random, *generations, open)
         } else {
-            session.open_document(now, random, open)
+            session.open_document(now, random, *generations, open)
         };
         if let Ok(incarnation) = opened {
-            self.open.insert(doc.clone(), OpenText { text: kept.unwrap_or(stored.text), incarnation });
+            self.open.insert(doc, OpenText { text, incarnation });
         }
         self.drain();
         self.run_inputs();
@@ -314,9 +324,11 @@ impl World {
 
     /// A snapshot's mark: the handler of this world changes the text only when it settles, so one that runs has no
     /// effect in it yet.
-    pub fn mark(&self, doc: &DocId) -> Option<Mark> {
-        let open = self.open.get(doc)?;
-        self.session.as_ref()?.mark_before_effect(doc, open.incarnation).ok()
+    pub fn mark(&mut self, doc: &DocId) -> Option<Mark> {
+        let (now, incarnation) = (self.now(), self.open.get(doc)?.incarnation);
+        let mark = self.session.as_mut()?.mark_before_effect(now, doc, incarnation).ok();
+        self.drain();
+        mark
     }
 
     /// The host saves the document locally and tells the journal.

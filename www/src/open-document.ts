@@ -64,11 +64,10 @@ export class OpenDocument {
     this.#handle = await this.#context.session.openDocument(this.doc, {
       apply: (patch) => this.editor.patching(patch.patchId, () => applyToEditor(patch)),
       unconfirmedEdits: () => this.dirty,
-      // The text was just loaded from the server, and there is no draft: what a dead instance of this tab left unsaved
-      // is not in it. What had been saved the server knows, and never hands out again. Of a handler that threw or never
-      // settled nobody can tell what it changed: in this very text (J13), or in one that a save carried in doubt (W2).
-      reconcile: (record) => (record.current || record.state !== "applied" ? "unknown" : "absent"),
+      // The text was just loaded from the server, and there is no draft: what an earlier load of this page left unsaved
+      // is not in it.
       homed: "server",
+      carried: [],
       baseSeq: this.#stored.seq,
     });
     this.editor.writable = true;

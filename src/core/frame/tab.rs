@@ -99,6 +99,8 @@ pub struct OpenDoc {
     pub doc: DocId,
     /// The lineage of its content in memory.
     pub incarnation: Incarnation,
+    /// Orders the tab's contents of the document, with its epoch (W1); 0 where the tab does not say.
+    pub generation: u64,
     /// Whether its content leaves the tab only in saves by W1 (R7).
     pub homed: Homed,
     /// The stored version that this content was loaded from.
@@ -308,6 +310,7 @@ impl OpenDoc {
         Ok(Self {
             doc: f.doc()?,
             incarnation: f.parsed("incarnation")?,
+            generation: f.optional_integer("generation")?.unwrap_or(0),
             homed: f.coded("homed", Homed::from_code)?,
             base_seq: f.integer("base_seq")?,
             unconfirmed: f.list("unconfirmed", UnconfirmedEntry::read)?,
@@ -317,6 +320,7 @@ impl OpenDoc {
     fn write(&self, w: &mut ObjectWriter<'_>) {
         w.string("doc", self.doc.as_str())
             .display("incarnation", self.incarnation)
+            .integer("generation", self.generation)
             .string("homed", self.homed.as_str())
             .integer("base_seq", self.base_seq)
             .array("unconfirmed", &self.unconfirmed, UnconfirmedEntry::write);

@@ -26,7 +26,8 @@ impl Record {
                 .integer("local_seq", self.local_seq)
                 .integer("received_at", self.received_at)
                 .bool("kept", self.kept)
-                .bool("flushed", self.flushed);
+                .bool("flushed", self.flushed)
+                .bool("doubted", self.doubted);
             if let Some(confirmed) = self.confirmed {
                 w.string("confirmed", confirmed.as_str());
             }
@@ -86,6 +87,8 @@ fn read(value: &Value<'_>) -> Option<Record> {
         settled_at,
         kept: flag("kept")?,
         flushed,
+        // A record of a version that did not write it may have been in doubt.
+        doubted: flag("doubted").unwrap_or(true),
         confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
         result: value.member("result").map(|m| m.raw.into()),
     })
@@ -120,6 +123,7 @@ mod tests {
             settled_at: Some(7),
             kept: true,
             flushed: false,
+            doubted: true,
             confirmed: Some(ConfirmedAs::Acked),
             result: Some("{\"n\":1.50}".into()),
         }

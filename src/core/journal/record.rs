@@ -58,6 +58,9 @@ pub struct Record {
     pub kept: bool,
     /// A save that holds it was confirmed by the server (J6).
     pub flushed: bool,
+    /// A save may have carried the effect without naming it: that text may be the stored one now, and no later content
+    /// proves the patch absent by itself (W2, J7).
+    pub doubted: bool,
     /// What the server's commit made of it (R4).
     pub confirmed: Option<ConfirmedAs>,
     /// What the handler returned, as JSON text.
@@ -131,6 +134,7 @@ impl Record {
             settled_at: Some(settled_at),
             kept: false,
             flushed: !refused,
+            doubted: false,
             confirmed: Some(if refused { ConfirmedAs::Refused } else { ConfirmedAs::Done }),
             result: None,
         }

@@ -65,8 +65,8 @@ impl Session {
 
     /// A document with as much of its list as there is room for, in bytes, which it takes from `room`.
     ///
-    /// Where the list is cut the document is announced as `elsewhere`: R7 reads silence in a list as proof, and a list
-    /// that was cut for want of room is silent about what it left out.
+    /// Where the list is cut the document is announced as `elsewhere`: a list that was cut for want of room is silent
+    /// about what it left out (R7).
     fn announcement(&mut self, doc: &DocId, room: &mut usize) -> Option<OpenDoc> {
         let most = if self.connection.shrunk { 0 } else { (*room / UnconfirmedEntry::MAX_BYTES).min(MAX_UNCONFIRMED) };
         let document = self.documents.get(doc)?;
@@ -74,8 +74,7 @@ impl Session {
         let list_was_cut = entries.len() > most;
         let unconfirmed: Vec<_> = entries.into_iter().take(most).collect();
         *room -= unconfirmed.len() * UnconfirmedEntry::MAX_BYTES;
-        let incarnation = document.incarnation;
-        let base_seq = document.base_seq;
+        let (incarnation, generation, base_seq) = (document.incarnation, document.generation, document.base_seq);
         let listed: Vec<_> =
             unconfirmed.iter().filter(|e| e.state == ReportedState::Applying).map(|e| e.patch_id).collect();
         for patch_id in listed {
@@ -85,7 +84,8 @@ impl Session {
         let document = self.documents.get_mut(doc)?;
         document.announced_on = talking;
         document.list_was_cut = list_was_cut;
-        Some(OpenDoc { doc: doc.clone(), incarnation, homed: document.announced_home(), base_seq, unconfirmed })
+        let homed = document.announced_home();
+        Some(OpenDoc { doc: doc.clone(), incarnation, generation, homed, base_seq, unconfirmed })
     }
 
     /// How a record stands in a list, or `None` where the server knows already.
@@ -93,7 +93,7 @@ impl Session {
         let document = self.documents.get(&record.doc)?;
         if record.is_open_question(document.incarnation) {
             let under_way = self.is_under_way(record.patch_id);
-            let will_be_asked = document.reconciles && record.incarnation != document.incarnation;
+            let will_be_asked = document.can_tell() && record.incarnation != document.incarnation;
             let state = if under_way || will_be_asked { ReportedState::Applying } else { ReportedState::Unknown };
             return Some(record.entry(state));
         }

@@ -9,8 +9,10 @@
 
 use std::collections::VecDeque;
 
+use super::ReconcileOutcome;
 use crate::frame::{Homed, PatchFrame};
 use crate::ids::{DocId, Incarnation, PatchId};
+use crate::journal::Record;
 use crate::time::Now;
 
 /// An open document.
@@ -18,10 +20,18 @@ use crate::time::Now;
 pub(super) struct Document {
     pub(super) id: DocId,
     pub(super) incarnation: Incarnation,
+    /// Orders this tab's contents of the document, with the epoch (W1).
+    pub(super) generation: u64,
     pub(super) homed: Homed,
     pub(super) base_seq: u64,
     pub(super) reconciles: bool,
     pub(super) marks_in_document: bool,
+    /// The first content of the document in this context, and of the server alone: what a dead context left unsaved is
+    /// in none of it, and no hook need be asked for that (J7).
+    pub(super) is_fresh: bool,
+    /// The host has said what this content carries over from what it replaced. Without that word silence about a patch
+    /// proves nothing (R7).
+    pub(super) says_what_it_carries: bool,
     /// The `seq` of `opened` for this incarnation: its predecessors are fenced (J7, R7).
     pub(super) fenced_at: Option<u64>,
     /// The socket on which it was announced last, by `hello` or `open`.
@@ -161,18 +171,32 @@ impl Document {
 
     /// Whether R7 holds: content leaves this tab only in saves, and the server has fenced what came before.
     pub(super) fn has_fenced_home(&self) -> bool {
-        self.homed == Homed::Server && self.fenced_at.is_some() && !self.list_was_cut
+        self.announced_home() == Homed::Server && self.fenced_at.is_some()
     }
 
-    /// Whether `absent` from the hook may be believed (J7).
-    pub(super) fn may_hear_absent(&self) -> bool {
+    /// Whether somebody can tell what became of a patch whose content is dead: the hook, or R7 itself (J7).
+    pub(super) const fn can_tell(&self) -> bool {
+        self.reconciles || self.is_fresh
+    }
+
+    /// Whether `absent` may be believed of this record (J7). What a save carried in doubt may be in the stored text, and
+    /// so in this one, unless the document itself says that it is not.
+    pub(super) fn may_hear_absent(&self, record: &Record) -> bool {
         let on_fenced_base = self.fenced_at.is_some_and(|seq| self.base_seq >= seq);
-        on_fenced_base && (self.homed == Homed::Server || self.marks_in_document)
+        on_fenced_base && (self.marks_in_document || (self.homed == Homed::Server && !record.doubted))
     }
 
-    /// What the server is told about its home.
-    pub(super) const fn announced_home(&self) -> Homed {
-        if self.list_was_cut { Homed::Elsewhere } else { self.homed }
+    /// What this content tells of a patch where there is no hook: R7, of what died unsaved with an earlier context.
+    pub(super) fn tells(&self, record: &Record) -> ReconcileOutcome {
+        let died_before = self.is_fresh && record.incarnation != self.incarnation;
+        if died_before { ReconcileOutcome::Absent } else { ReconcileOutcome::Unknown }
+    }
+
+    /// What the server is told about its home: R7 reads silence about a patch as proof that it is absent, so nothing may
+    /// be in this content that its list leaves out.
+    pub(super) fn announced_home(&self) -> Homed {
+        let lists_all = !self.list_was_cut && self.says_what_it_carries && self.carried.iter().all(|c| c.flushed);
+        if lists_all { self.homed } else { Homed::Elsewhere }
     }
 }
 

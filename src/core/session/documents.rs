@@ -25,21 +25,33 @@ pub struct OpenDocument {
     pub marks_in_document: bool,
     /// The content came back from the local store that `kept` speaks of.
     pub restored: bool,
-    /// Patches that the content holds though the stored version does not: what a merge carried over (W3).
-    pub carried: Vec<PatchId>,
+    /// Patches that the content holds though the stored version does not: what a merge carried over (W3). An empty
+    /// list is an answer, `None` is not: content that replaces other content in a living context is then announced as
+    /// `elsewhere` (R7).
+    pub carried: Option<Vec<PatchId>>,
 }
 
+/// The generation of a document's first content in a context (§1).
+const FIRST_GENERATION: u64 = 1;
+
 impl Session {
-    /// Opens a document: a new incarnation begins.
+    /// Opens a document: a new incarnation begins. `generation` counts this context's incarnations of the document,
+    /// from 1 on, where the identity is held (T2).
     ///
     /// # Errors
     /// [`CallError::AlreadyOpen`], [`CallError::InvalidArgument`], or the session has ended.
-    pub fn open_document(&mut self, now: Now, random: [u128; 2], open: OpenDocument) -> Result<Incarnation, CallError> {
+    pub fn open_document(
+        &mut self,
+        now: Now,
+        random: [u128; 2],
+        generation: u64,
+        open: OpenDocument,
+    ) -> Result<Incarnation, CallError> {
         self.check_call(&open)?;
         if self.documents.contains_key(&open.doc) {
             return Err(CallError::AlreadyOpen);
         }
-        Ok(self.begin_incarnation(now, random, open))
+        Ok(self.begin_incarnation(now, random, generation, open))
     }
 
     /// The content of an open document now comes from elsewhere (a refresh, a restore, a merge after a save conflict):
@@ -51,6 +63,7 @@ impl Session {
         &mut self,
         now: Now,
         random: [u128; 2],
+        generation: u64,
         open: OpenDocument,
     ) -> Result<Incarnation, CallError> {
         self.check_call(&open)?;
@@ -58,7 +71,7 @@ impl Session {
             return Err(CallError::NotOpen);
         }
         self.retire(&open.doc, Reason::WrongIncarnation);
-        Ok(self.begin_incarnation(now, random, open))
+        Ok(self.begin_incarnation(now, random, generation, open))
     }
 
     /// Closes a document. A handler that runs may still settle; its record waits for the next instance.
@@ -92,16 +105,21 @@ impl Session {
         }
     }
 
-    fn begin_incarnation(&mut self, now: Now, random: [u128; 2], open: OpenDocument) -> Incarnation {
+    fn begin_incarnation(&mut self, now: Now, random: [u128; 2], generation: u64, open: OpenDocument) -> Incarnation {
         let incarnation = Incarnation(Uuid::v4(random[0]));
         let doc = open.doc.clone();
+        let is_first = generation == FIRST_GENERATION;
+        let carries_nothing = open.carried.as_ref().is_none_or(Vec::is_empty);
         let document = Document {
             id: doc.clone(),
             incarnation,
+            generation,
             homed: open.homed,
             base_seq: open.base_seq,
             reconciles: open.reconciles,
             marks_in_document: open.marks_in_document,
+            is_fresh: is_first && open.homed == Homed::Server && !open.restored && carries_nothing,
+            says_what_it_carries: open.carried.is_some() || (is_first && !open.restored),
             fenced_at: None,
             announced_on: None,
             list_was_cut: false,
@@ -120,7 +138,7 @@ impl Session {
     }
 
     /// What the new content brings along of its predecessors' patches: what a merge carried over (W3) and what the
-    /// local store kept (J5). Of the rest the hook will be asked; without one nobody can tell (J7).
+    /// local store kept (J5). Of the rest the hook will be asked, or R7; without either nobody can tell (J7).
     ///
     /// What it does not bring along is `kept` no longer: the next draft is written of this content, and a crash before
     /// that draft's own mark must not leave the older word standing (J6). No mark is taken until that is durable.
@@ -131,7 +149,7 @@ impl Session {
             if self.is_under_way(patch_id) || !is_open {
                 continue;
             }
-            let carried = open.carried.contains(&patch_id);
+            let carried = open.carried.iter().flatten().any(|id| *id == patch_id);
             let restored = open.restored && kept && state == RecordState::Applied;
             if carried || restored {
                 self.change_record(patch_id, |record| {
@@ -146,7 +164,7 @@ impl Session {
                     document.taking_back = transaction.or(document.taking_back);
                 }
             }
-            if !open.reconciles {
+            if !self.documents.get(&open.doc).is_some_and(Document::can_tell) {
                 self.now_unknown(patch_id, incarnation);
             }
         }
@@ -157,7 +175,7 @@ impl Session {
     /// draft may be another tab's, or the journal that applied it may be gone (W1).
     fn carry_unrecorded(&mut self, open: &OpenDocument, incarnation: Incarnation) {
         let mut carried: Vec<Carried> = Vec::new();
-        for patch_id in &open.carried {
+        for patch_id in open.carried.iter().flatten() {
             let record = self.journal.record(*patch_id);
             let is_recorded = record.is_some_and(|r| r.is_present_in(Some(incarnation)));
             if !is_recorded && !carried.iter().any(|c| c.patch_id == *patch_id) {

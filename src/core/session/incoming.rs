@@ -86,10 +86,10 @@ impl Session {
         let is_current = |d: &&mut super::Document| d.incarnation == incarnation;
         let Some(document) = self.documents.get_mut(doc).filter(is_current) else { return };
         document.fenced_at = Some(seq);
-        let reconciles = document.reconciles;
+        let can_tell = document.can_tell();
         self.notify(Notice::Opened { doc: doc.clone(), incarnation, seq });
         self.notify(Notice::Settled { doc: doc.clone() });
-        if reconciles {
+        if can_tell {
             self.ask_about_the_dead(doc, incarnation);
         }
     }
@@ -183,6 +183,7 @@ impl Session {
             settled_at: Some(received_at),
             kept: false,
             flushed,
+            doubted: false,
             confirmed: None,
             result: None,
         });
@@ -389,7 +390,8 @@ impl Session {
 
     fn can_be_asked(&self, patch_id: PatchId) -> bool {
         let Some(record) = self.journal.record(patch_id) else { return false };
-        self.documents.get(&record.doc).is_some_and(|d| d.reconciles && record.is_open_question(d.incarnation))
+        let knows = |d: &super::Document| d.reconciles || (d.is_fresh && record.incarnation != d.incarnation);
+        self.documents.get(&record.doc).is_some_and(|d| knows(d) && record.is_open_question(d.incarnation))
     }
 }
 

@@ -48,6 +48,7 @@ impl Session {
             settled_at: None,
             kept: false,
             flushed: false,
+            doubted: false,
             confirmed: None,
             result: None,
         };
@@ -143,6 +144,12 @@ impl Session {
             self.answer_question(now, question);
             return;
         };
+        if let Some(document) = self.documents.get(doc).filter(|d| !d.reconciles) {
+            let told = document.tells(record);
+            self.found_missing(now, doc, told, question);
+            self.settled(doc);
+            return;
+        }
         let record = self.view(record);
         let call = self.next_call();
         self.begin_call(now, call, doc, patch_id, CallKind::Reconcile(question));

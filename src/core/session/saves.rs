@@ -17,6 +17,8 @@ pub struct Mark {
     pub doc: DocId,
     /// Its content's lineage.
     pub incarnation: Incarnation,
+    /// Orders the lineages of this tab, with its epoch (W1).
+    pub generation: u64,
     /// The stored version it is based on.
     pub base_seq: u64,
     /// The patches.
@@ -99,21 +101,30 @@ impl Session {
     /// One that does not settle in time holds nobody up: it is in doubt from then on. [`CallError::NotAnnounced`] until
     /// the server has said `opened` and the hook has answered, while there is a connection. [`CallError::NotOpen`] where this
     /// incarnation is not the open one; [`CallError::Fenced`], [`CallError::Closed`].
-    pub fn mark(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+    pub fn mark(&mut self, now: Now, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
         if self.open_effects(doc).any(|c| c.incarnation == incarnation && !c.overdue) {
             return Err(CallError::HandlerRunning);
         }
         if self.is_current(doc, incarnation) && self.is_being_announced(doc) {
             return Err(CallError::NotAnnounced);
         }
-        self.mark_before_effect(doc, incarnation)
+        self.mark_before_effect(now, doc, incarnation)
     }
 
     /// Takes a mark while a handler may run of which the host knows that it has not changed the text yet.
     ///
     /// # Errors
     /// As [`Session::mark`], but for [`CallError::HandlerRunning`].
-    pub fn mark_before_effect(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+    pub fn mark_before_effect(&mut self, now: Now, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
+        let mark = self.what_is_held(doc, incarnation)?;
+        for patch_id in &mark.in_doubt {
+            self.change_record(*patch_id, |record| record.doubted = true);
+        }
+        self.advance(now, [0; 2]);
+        Ok(mark)
+    }
+
+    fn what_is_held(&self, doc: &DocId, incarnation: Incarnation) -> Result<Mark, CallError> {
         self.check_live()?;
         let document = self.documents.get(doc).filter(|d| d.incarnation == incarnation).ok_or(CallError::NotOpen)?;
         // A handler of an earlier incarnation may yet reach into this text, or has; nobody waits for it.
@@ -126,7 +137,8 @@ impl Session {
         in_doubt.retain(|id| !document.carries(*id));
         let mut patch_ids = self.journal.unflushed_in(doc, incarnation);
         patch_ids.extend(document.carried.iter().filter(|c| !c.flushed).map(|c| c.patch_id));
-        Ok(Mark { doc: doc.clone(), incarnation, base_seq: document.base_seq, patch_ids, in_doubt })
+        let (generation, base_seq) = (document.generation, document.base_seq);
+        Ok(Mark { doc: doc.clone(), incarnation, generation, base_seq, patch_ids, in_doubt })
     }
 
     /// Whether the server's word about this content, or the hook's about what it holds, is on its way: a save waits for
@@ -200,6 +212,7 @@ impl Session {
             .display("tab_id", self.identity.tab_id)
             .integer("epoch", self.identity.epoch)
             .display("incarnation", mark.incarnation)
+            .integer("generation", mark.generation)
             .integer("base_seq", mark.base_seq)
             .array("patch_ids", &mark.patch_ids, |out, id| write_string(out, &id.to_string()))
             .array("in_doubt", &mark.in_doubt, |out, id| write_string(out, &id.to_string()))

@@ -90,16 +90,25 @@ impl Session {
             self.leave_open(&question);
             return;
         }
-        let may_hear_absent = self.documents.get(&call.doc).is_some_and(super::Document::may_hear_absent);
-        match outcome {
-            ReconcileOutcome::Present => self.found_present(now, &call, question),
-            ReconcileOutcome::Absent if may_hear_absent => self.found_absent(now, &call.doc, question),
-            _ => {
-                self.now_unknown(call.patch_id, call.incarnation);
-                self.leave_open(&question);
-            }
+        if outcome == ReconcileOutcome::Present {
+            self.found_present(now, &call, question);
+        } else {
+            self.found_missing(now, &call.doc, outcome, question);
         }
         self.settled(&call.doc);
+    }
+
+    /// Absent, where that may be believed; else nobody can tell.
+    pub(super) fn found_missing(&mut self, now: Now, doc: &DocId, outcome: ReconcileOutcome, question: Question) {
+        let Some(document) = self.documents.get(doc) else { return };
+        let record = self.journal.record(question.patch_id);
+        if outcome == ReconcileOutcome::Absent && record.is_some_and(|r| document.may_hear_absent(r)) {
+            self.found_absent(now, doc, question);
+        } else {
+            let incarnation = document.incarnation;
+            self.now_unknown(question.patch_id, incarnation);
+            self.leave_open(&question);
+        }
     }
 
     /// A question that could not be answered in its task is answered `applying` for now (J7).

@@ -137,7 +137,7 @@ async fn open(browser: &mut Chromium, reference: &Reference) {
            await pk.start({options});
            const answer = await fetch('{api}/docs/{DOC}', {{ headers: {{ authorization: 'Bearer {token}' }} }});
            const {{ text, seq }} = await answer.json();
-           await pk.open('{DOC}', {{ text, baseSeq: seq, homed: 'server', reconcile: 'absent' }});
+           await pk.open('{DOC}', {{ text, baseSeq: seq, homed: 'server' }});
            const doc = pk.docs.get('{DOC}');
            doc.saving = 0;
            const save = async () => {{

@@ -150,6 +150,15 @@ impl TestPage {
         self.page.until("globalThis.pk !== undefined").await;
     }
 
+    /// Closes the tab, and loads the page in another one of the same browser.
+    pub async fn another_tab(&self) {
+        let driver = self.page.driver();
+        let other = driver.new_tab().await.expect("a tab can be opened");
+        driver.close_window().await.expect("a tab can be closed");
+        driver.switch_to_window(other).await.expect("the other can be looked at");
+        self.load_again().await;
+    }
+
     /// Opens a session. Options: `socket`, `principal`, `http`, `token`, `durability`, `handlerTimeoutMs`, `binaryType`.
     pub async fn start(&self, options: Value) {
         self.page.run("await pk.start(args)", options).await;

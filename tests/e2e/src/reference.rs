@@ -93,12 +93,7 @@ impl Reference {
     /// Opens one more document.
     pub async fn open_document(&self, page: &TestPage, doc: &str, homed: &str) {
         let (text, seq) = self.read(doc).await;
-        let mut options = json!({ "text": text, "baseSeq": seq, "homed": homed });
-        if homed == "server" {
-            // What is loaded from the server holds nothing that did not come by a save, and those the server knows.
-            options["reconcile"] = "absent".into();
-        }
-        page.open(doc, options).await;
+        page.open(doc, json!({ "text": text, "baseSeq": seq, "homed": homed })).await;
         page.until(&format!("pk.eventsOf('opened').some(({{ doc }}) => doc === '{doc}')")).await;
     }
 

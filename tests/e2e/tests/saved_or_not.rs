@@ -15,6 +15,8 @@ patchkeep_e2e::on_each_engine!(
     j06_a_co_committed_effect_comes_back_with_its_draft,
     j06_a_mark_that_comes_too_late_for_its_transaction_is_explained,
     j06_an_effect_that_died_unsaved_is_shown_as_left_behind,
+    w01_d3_a_draft_of_a_closed_tab_is_done_once_another_tab_saves_it,
+    w02_d6_what_a_save_carried_in_doubt_no_later_load_calls_absent,
 );
 
 const DOC: &str = "notes/welcome";
@@ -275,6 +277,62 @@ async fn j06_an_effect_that_died_unsaved_is_shown_as_left_behind() {
         assert_eq!(page.run("return await pk.save(args)", json!(DOC)).await["status"], "saved");
         assert_eq!(reference.read(DOC).await.0, "The color of the text.\n");
         assert_eq!(page.eval("pk.session.records().map(({ leftBehind }) => leftBehind)").await, json!([false]));
+    })
+    .await;
+}
+
+async fn w01_d3_a_draft_of_a_closed_tab_is_done_once_another_tab_saves_it() {
+    with_reference(&[(DOC, "The colour of the text.\n")], async |page, reference| {
+        reference.open(page, DOC, "elsewhere").await;
+        let (_, body) = reference.patch(DOC, "k", 1, &colour_to_color()).await.expect("an answer");
+        assert_eq!(body["applied_pending_flush"], true, "{body}");
+        page.run("await pk.keep(args)", json!(DOC)).await;
+        let first = page.eval("pk.session.tabId").await;
+
+        page.another_tab().await;
+        page.start(reference.options()).await;
+        let seq = reference.read(DOC).await.1;
+        let restore = "const { text, carried } = await pk.kept(args.doc);
+            await pk.open(args.doc, { text, carried, restored: true, baseSeq: args.seq });
+            return carried.length;";
+        assert_eq!(page.run(restore, json!({ "doc": DOC, "seq": seq })).await, 1);
+        assert_ne!(page.eval("pk.session.tabId").await, first, "it has no record of that patch");
+        assert_eq!(page.run("return await pk.save(args)", json!(DOC)).await["status"], "saved");
+        assert_eq!(reference.read(DOC).await.0, "The color of the text.\n");
+        let (status, body) = reference.patch(DOC, "k", 2, &colour_to_color()).await.expect("an answer");
+        let is_pending = body["applied_pending_flush"] == true;
+        assert_eq!(
+            (status, &body["seq"], is_pending),
+            (200, &json!(seq + 1), false),
+            "P5: the caller hears it: {body}"
+        );
+    })
+    .await;
+}
+
+async fn w02_d6_what_a_save_carried_in_doubt_no_later_load_calls_absent() {
+    with_reference(&[(DOC, "The colour of the text.\n")], async |page, reference| {
+        let mut options = reference.options();
+        options["handlerTimeoutMs"] = 300.into();
+        page.start(options).await;
+        reference.open_document(page, DOC, "server").await;
+        page.handle_async(DOC, "doc.effect(patch); await gate('never');").await;
+        let edit = colour_to_color();
+        let (answer, saved) = tokio::join!(reference.patch(DOC, "k", 1, &edit), async {
+            page.at_gate("never").await;
+            // D9: it waits for the handler, and no longer than the handler may take.
+            page.run("return await pk.save(args)", json!(DOC)).await
+        });
+        assert_eq!(saved["status"], "saved", "{saved}");
+        let (status, body) = answer.expect("an answer");
+        assert_eq!((status, &body["error"]["code"]), (409, &json!("patch_outcome_unknown")), "{body}");
+        assert_eq!(reference.read(DOC).await.0, "The color of the text.\n", "the save did carry it");
+
+        page.load_again().await;
+        reference.open(page, DOC, "server").await;
+        let (status, body) = reference.patch(DOC, "k", 2, &colour_to_color()).await.expect("an answer");
+        assert_eq!((status, &body["error"]["code"]), (409, &json!("patch_outcome_unknown")), "{body}");
+        assert_eq!((page.text(DOC).await.as_str(), page.calls(DOC).await), ("The color of the text.\n", 0));
     })
     .await;
 }

@@ -19,7 +19,7 @@ fn content(carried: Vec<PatchId>) -> OpenDocument {
         reconciles: false,
         marks_in_document: false,
         restored: false,
-        carried,
+        carried: Some(carried),
     }
 }
 
@@ -69,8 +69,7 @@ fn r01_d2_a_word_from_before_opened_is_about_the_content_before() {
     deliver(&mut w, 1, 1);
     w.cut();
     w.connect(true);
-    let (now, random) = (w.now(), w.fresh());
-    w.session.as_mut().unwrap().replace_document(now, random, content(vec![id(1)])).unwrap();
+    w.open_as(content(vec![id(1)]), String::new());
     confirm(&mut w, 1, ConfirmedAs::Acked);
     assert_eq!(w.record(id(1)).unwrap().confirmed, None);
 }
@@ -78,39 +77,34 @@ fn r01_d2_a_word_from_before_opened_is_about_the_content_before() {
 #[test]
 fn w01_d3_content_names_what_it_carries_without_a_record_of_it() {
     let mut w = World::new(Durability::Strict, 0);
-    let (now, random) = (w.now(), w.fresh());
-    let incarnation = w.session.as_mut().unwrap().open_document(now, random, content(vec![id(7)])).unwrap();
-    w.open.insert(doc(), patchkeep_rules::world::OpenText { text: id(7).to_string(), incarnation });
+    w.open_as(content(vec![id(7)]), id(7).to_string());
     w.connect(false);
     told(&mut w);
-    let named = |w: &World| w.mark(&doc()).unwrap().patch_ids;
-    assert_eq!(named(&w), [id(7)]);
+    let named = |w: &mut World| w.mark(&doc()).unwrap().patch_ids;
+    assert_eq!(named(&mut w), [id(7)]);
     // Asked about it, the tab does not deny what its content holds (J12), and applies it no second time (J5).
     query(&mut w, 7, 2);
     deliver(&mut w, 7, 3);
     assert_eq!(told(&mut w), ["state 2 applied", "ack 3 replayed"]);
-    assert_eq!((named(&w), w.handled.len()), (vec![id(7)], 0));
+    assert_eq!((named(&mut w), w.handled.len()), (vec![id(7)], 0));
     assert_eq!(save(&mut w, 200, r#"{"seq":1}"#), SaveOutcome::Saved { seq: 1 });
-    assert!(named(&w).is_empty(), "the stored document holds it now");
+    assert!(named(&mut w).is_empty(), "the stored document holds it now");
 }
 
 #[test]
 fn w01_d3_what_is_carried_without_a_record_is_named_until_it_is_flushed() {
     let mut w = World::new(Durability::Strict, 0);
-    let (now, random) = (w.now(), w.fresh());
-    let session = w.session.as_mut().unwrap();
-    let incarnation = session.open_document(now, random, content(vec![id(7), id(8), id(7)])).unwrap();
-    w.open.insert(doc(), patchkeep_rules::world::OpenText { text: String::new(), incarnation });
+    w.open_as(content(vec![id(7), id(8), id(7)]), String::new());
     w.connect(false);
-    let named = |w: &World| w.mark(&doc()).unwrap().patch_ids;
-    assert_eq!(named(&w), [id(7), id(8)]);
+    let named = |w: &mut World| w.mark(&doc()).unwrap().patch_ids;
+    assert_eq!(named(&mut w), [id(7), id(8)]);
     confirm(&mut w, 8, ConfirmedAs::Done);
-    assert_eq!(named(&w), [id(7)]);
+    assert_eq!(named(&mut w), [id(7)]);
     let details = format!(r#"{{"seq":4,"patch_ids":["{}"]}}"#, id(7));
     let conflict = format!(r#"{{"error":{{"code":"save_conflict","details":{details}}}}}"#);
     let SaveOutcome::Conflict { patch_ids, .. } = save(&mut w, 409, &conflict) else { panic!("no conflict") };
     assert_eq!(patch_ids, [id(7), id(8)], "both are in the stored text");
-    assert!(named(&w).is_empty());
+    assert!(named(&mut w).is_empty());
 }
 
 #[test]

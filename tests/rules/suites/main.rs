@@ -2,6 +2,7 @@
 
 mod content;
 mod digests;
+mod hookless;
 mod journal;
 mod outbox;
 mod outbox_property;

@@ -13,8 +13,8 @@ fn session(w: &mut World) -> &mut Session {
 }
 
 fn mark(w: &mut World) -> Result<Mark, CallError> {
-    let incarnation = w.open[&doc()].incarnation;
-    session(w).mark(&doc(), incarnation)
+    let (now, incarnation) = (w.now(), w.open[&doc()].incarnation);
+    session(w).mark(now, &doc(), incarnation)
 }
 
 fn answered(w: &mut World, mark: &Mark, status: u16, body: &str) -> SaveOutcome {
@@ -177,13 +177,17 @@ fn w03_after_a_conflict_a_new_incarnation_carries_over_what_the_stored_text_lack
         reconciles: false,
         marks_in_document: false,
         restored: false,
-        carried: vec![id(2)],
+        carried: Some(vec![id(2)]),
     };
-    let merged = session(&mut w).replace_document(now, random, open).unwrap();
-    assert_eq!(session(&mut w).mark(&doc(), m.incarnation), Err(CallError::NotOpen), "the old instance is dead");
-    assert_eq!(session(&mut w).mark(&doc(), merged), Err(CallError::NotAnnounced), "the server has yet to hear of it");
+    let merged = session(&mut w).replace_document(now, random, 2, open).unwrap();
+    assert_eq!(session(&mut w).mark(now, &doc(), m.incarnation), Err(CallError::NotOpen), "the old instance is dead");
+    assert_eq!(
+        session(&mut w).mark(now, &doc(), merged),
+        Err(CallError::NotAnnounced),
+        "the server has yet to hear of it"
+    );
     w.happen(Event::Timer);
-    let next = session(&mut w).mark(&doc(), merged).unwrap();
+    let next = session(&mut w).mark(now, &doc(), merged).unwrap();
     assert_eq!((next.base_seq, next.patch_ids), (7, vec![id(2)]));
     let carried = w.record(id(2)).unwrap();
     assert!(carried.current && !carried.flushed);

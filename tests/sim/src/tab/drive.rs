@@ -70,6 +70,7 @@ impl Sim {
             skew: 0,
             session,
             docs: BTreeMap::new(),
+            generations: BTreeMap::new(),
             frozen: None,
             was_told: false,
             inbox: VecDeque::new(),

@@ -54,6 +54,8 @@ pub struct Context {
     pub(crate) skew: i64,
     pub(crate) session: Session,
     pub(crate) docs: BTreeMap<DocId, OpenText>,
+    /// How many contents of each document it has begun.
+    pub(crate) generations: BTreeMap<DocId, u64>,
     /// What waits for a frozen page.
     pub(crate) frozen: Option<VecDeque<Event>>,
     /// Whether it was told that it is frozen (T4).

@@ -40,10 +40,13 @@ impl Sim {
         self.oracle.dirty = true;
     }
 
-    fn mark(&self, id: u64, doc: &DocId) -> Option<(Mark, OpenText)> {
-        let context = self.contexts.get(&id)?;
-        let open = context.docs.get(doc)?;
-        Some((context.session.mark(doc, open.incarnation).ok()?, open.clone()))
+    fn mark(&mut self, id: u64, doc: &DocId) -> Option<(Mark, OpenText)> {
+        let now = self.now;
+        let context = self.contexts.get_mut(&id)?;
+        let (now, open) = (context.clocks(now), context.docs.get(doc)?.clone());
+        let mark = context.session.mark(now, doc, open.incarnation).ok()?;
+        self.pump(id);
+        Some((mark, open))
     }
 
     fn keep(&mut self, id: u64, doc: &DocId) {
@@ -229,15 +232,17 @@ impl Sim {
             reconciles: self.setup.reconciles,
             marks_in_document: self.setup.marks_in_document,
             restored: restored && !lies,
-            carried: if untold { Vec::new() } else { carried },
+            carried: Some(if untold { Vec::new() } else { carried }),
         };
         let now = context.clocks(now);
         let is_open = context.docs.contains_key(doc);
         let session = &mut context.session;
+        let generations = context.generations.entry(doc.clone()).or_default();
+        *generations += 1;
         let opened = if is_open {
-            session.replace_document(now, random, open)
+            session.replace_document(now, random, *generations, open)
         } else {
-            session.open_document(now, random, open)
+            session.open_document(now, random, *generations, open)
         };
         match opened {
             Ok(incarnation) => {
