@@ -29,7 +29,9 @@ export type RejectCode =
   | "unsupported_protocol"
   | "unauthorized"
   | "tab_not_yours"
-  | "principal_mismatch";
+  | "principal_mismatch"
+  | "too_many_sockets"
+  | "settled_elsewhere";
 
 /** Where the connection is. `untilMs` is on the clock of `performance.now()`. */
 export type ConnectionState =
@@ -259,7 +261,9 @@ export type ProblemCode =
   | "handler_timeout"
   | "corrupt_record"
   | "frame_not_sent"
-  | "connection_failing";
+  | "connection_failing"
+  | "connection_refused"
+  | "clocks_disagree";
 
 /** All that can be read of a session at one moment; the same object until something changes. */
 export interface SessionSnapshot {

@@ -65,6 +65,10 @@ pub enum ProblemCode {
     FrameNotSent,
     /// Several connection attempts failed in a row.
     ConnectionFailing,
+    /// The server refused a connection for now; the next attempt waits its time.
+    ConnectionRefused,
+    /// The wall clock and the monotonic one disagree about a patch's deadline; the server is asked for the time (J2).
+    ClocksDisagree,
 }
 
 impl ProblemCode {
@@ -80,6 +84,8 @@ impl ProblemCode {
             Self::CorruptRecord => "corrupt_record",
             Self::FrameNotSent => "frame_not_sent",
             Self::ConnectionFailing => "connection_failing",
+            Self::ConnectionRefused => "connection_refused",
+            Self::ClocksDisagree => "clocks_disagree",
         }
     }
 }

@@ -4,8 +4,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use patchkeep_core::session::Event as CoreEvent;
-use wasm_bindgen::JsCast;
 use wasm_bindgen::closure::Closure;
+use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Event, EventTarget};
 
 use crate::globals::{global, property};
@@ -30,14 +30,21 @@ impl Lifecycle {
             listeners.push(Listener::new(&document, "freeze", &page, |page, _| page.suspend()));
             listeners.push(Listener::new(&document, "resume", &page, |page, _| page.resume()));
             listeners.push(Listener::new(&document, "visibilitychange", &page, |page, event| {
-                let visible = event.target().and_then(|document| property(&document, "visibilityState"));
-                if visible.is_some_and(|state| state == "visible") {
-                    page.encourage();
-                }
+                let visible = event.target().is_none_or(|document| is_visible(&document));
+                (page.deliver)(CoreEvent::Visible(visible));
             }));
         }
         Self { _listeners: listeners }
     }
+}
+
+/// Whether the page can be seen. A worker has none, and what it does may be looked at all the time.
+pub fn page_is_visible() -> bool {
+    global("document").is_none_or(|document| is_visible(&document))
+}
+
+fn is_visible(document: &JsValue) -> bool {
+    property(document, "visibilityState").is_none_or(|state| state == "visible")
 }
 
 struct Page {

@@ -12,6 +12,7 @@ use crate::driver::{Driver, Parts};
 use crate::host::Host;
 use crate::idb::{IdbStore, database_name};
 use crate::identity::{Held, Place, SessionExists};
+use crate::lifecycle::page_is_visible;
 use crate::memory::MemoryStore;
 use crate::oneshot::oneshot;
 use crate::store::{Claim, Claimed, Store};
@@ -53,6 +54,7 @@ pub async fn open(options: Options, host: Rc<dyn Host>) -> Result<Rc<Driver>, Se
         durability,
         fault,
         records: claimed.records,
+        visible: page_is_visible(),
         config,
     });
     Ok(Driver::start(Parts { session, principal, host, store, place, binary_type }))

@@ -82,6 +82,10 @@ pub struct World {
     pub now_ms: u64,
     /// How far the server's clock is ahead, in ms.
     pub skew_ms: i64,
+    /// How far the tab's wall clock was set forward, in ms.
+    pub wall_set_ms: i64,
+    /// Whether pings are answered.
+    pub pongs: bool,
     /// The limits of sessions that begin.
     pub config: Config,
     /// The journal's store.
@@ -138,6 +142,8 @@ impl World {
         let mut world = Self {
             now_ms: 0,
             skew_ms,
+            wall_set_ms: 0,
+            pongs: true,
             config: Config::default(),
             store: Store::new(durability),
             session: None,
@@ -190,6 +196,7 @@ impl World {
             durability: self.store.durability,
             fault: None,
             records,
+            visible: true,
             config: self.config.clone(),
         };
         self.session = Some(Session::new(start));
@@ -216,7 +223,10 @@ impl World {
 
     /// The tab's clocks.
     pub const fn now(&self) -> Now {
-        Now { mono_ms: self.now_ms - self.context_began_ms, wall_ms: self.now_ms }
+        Now {
+            mono_ms: self.now_ms - self.context_began_ms,
+            wall_ms: self.now_ms.saturating_add_signed(self.wall_set_ms),
+        }
     }
 
     /// Randomness that never repeats and is the same in every run.
@@ -524,7 +534,7 @@ impl World {
             TabFrame::Open(open) if !self.welcome_silently => {
                 Some(crate::steps::opened(&open.doc, open.incarnation, self.seq_of(&open.doc)))
             }
-            TabFrame::Ping { t } => Some(crate::steps::pong(*t, self.server_now())),
+            TabFrame::Ping { t, .. } if self.pongs => Some(crate::steps::pong(*t, self.server_now())),
             _ => None,
         };
         let is_ack = matches!(frame, TabFrame::PatchAck(_));

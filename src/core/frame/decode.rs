@@ -129,8 +129,12 @@ impl<'v, 'a> Fields<'v, 'a> {
         self.required(name)?.as_bool().ok_or(FrameErrorKind::Field(name))
     }
 
-    pub(super) fn coded<T>(&self, name: &'static str, read: impl Fn(&str) -> Option<T>) -> Result<T, FrameErrorKind> {
-        read(self.str(name)?).ok_or(FrameErrorKind::Field(name))
+    pub(super) fn coded<T>(&self, name: &'static str, read: impl Fn(&str) -> T) -> Result<T, FrameErrorKind> {
+        self.str(name).map(read)
+    }
+
+    pub(super) fn optional_bool(&self, name: &'static str) -> Result<Option<bool>, FrameErrorKind> {
+        self.optional(name).map(|v| v.as_bool().ok_or(FrameErrorKind::Field(name))).transpose()
     }
 
     /// An absent list is an empty one: a later version may leave it out.

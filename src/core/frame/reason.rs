@@ -1,7 +1,13 @@
 //! Why a patch was refused, and why a connection was.
 
+/// A closed set of words. The last one named after `weakest` is what an unknown word reads as: a newer side may say words
+/// that this version does not know, and neither frame nor record is dropped for that (§3).
 macro_rules! codes {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $code:literal),* $(,)? }) => {
+    (
+        $(#[$doc:meta])* $name:ident, weakest $weakest:ident {
+            $($(#[$vdoc:meta])* $variant:ident = $code:literal),* $(,)?
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$vdoc])* $variant),* }
@@ -19,6 +25,11 @@ macro_rules! codes {
             pub fn from_code(code: &str) -> Option<Self> {
                 match code { $($code => Some(Self::$variant),)* _ => None }
             }
+
+            /// The value with this word; the weakest of its kind for a word that is not known here (§3).
+            pub fn read(code: &str) -> Self {
+                Self::from_code(code).unwrap_or(Self::$weakest)
+            }
         }
 
         impl std::fmt::Display for $name {
@@ -31,8 +42,8 @@ macro_rules! codes {
 pub(crate) use codes;
 
 codes! {
-    /// Why a patch has no effect (§3).
-    Reason {
+    /// Why a patch has no effect (§3). A refusal whose reason is not known is a refusal.
+    Reason, weakest HandlerRefused {
         /// Its deadline passed before the handler was called (J2).
         Expired = "expired",
         /// It was guarded, and the host had edits that the server has not confirmed.
@@ -69,8 +80,8 @@ codes! {
 }
 
 codes! {
-    /// Why the server closes a connection after `reject`.
-    RejectCode {
+    /// Why the server closes a connection after `reject`. What is not known here costs this connection and no more.
+    RejectCode, weakest TooManySockets {
         /// A higher epoch of the tab, or another context with the same one, is known (T3).
         StaleEpoch = "stale_epoch",
         /// The server does not speak this version.
@@ -81,11 +92,15 @@ codes! {
         TabNotYours = "tab_not_yours",
         /// The credentials are another principal's than `hello` names (T6).
         PrincipalMismatch = "principal_mismatch",
+        /// There are as many sockets as the server holds: later there may be room.
+        TooManySockets = "too_many_sockets",
+        /// A person has settled a key as not applied, and this tab's content was fenced for it (S10).
+        SettledElsewhere = "settled_elsewhere",
     }
 }
 
 impl RejectCode {
-    /// The close code that follows the frame: 4400 to 4404.
+    /// The close code that follows the frame, 4400 to 4406. It says nothing by itself: other software uses these, too.
     pub const fn close_code(self) -> u16 {
         match self {
             Self::StaleEpoch => 4400,
@@ -93,6 +108,8 @@ impl RejectCode {
             Self::Unauthorized => 4402,
             Self::TabNotYours => 4403,
             Self::PrincipalMismatch => 4404,
+            Self::TooManySockets => 4405,
+            Self::SettledElsewhere => 4406,
         }
     }
 }

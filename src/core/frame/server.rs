@@ -105,7 +105,7 @@ pub struct QueryEntry {
 
 codes! {
     /// How the server's commit left a patch (R4).
-    ConfirmedAs {
+    ConfirmedAs, weakest Unknown {
         /// In the recipient's memory.
         Acked = "acked",
         /// In the stored document.
@@ -140,7 +140,7 @@ impl ServerFrame {
                 "opened" => {
                     Self::Opened { doc: f.doc()?, incarnation: f.parsed("incarnation")?, seq: f.integer("seq")? }
                 }
-                "reject" => Self::Reject(f.coded("code", RejectCode::from_code)?),
+                "reject" => Self::Reject(f.coded("code", RejectCode::read)?),
                 "patch" => Self::Patch(PatchFrame {
                     patch_id: f.parsed("patch_id")?,
                     delivery: positive(f.integer("delivery")?)?,
@@ -161,7 +161,7 @@ impl ServerFrame {
                     })
                 })?),
                 "patch_confirmed" => Self::PatchConfirmed(
-                    f.list("patches", |p| Ok((p.parsed("patch_id")?, p.coded("as", ConfirmedAs::from_code)?)))?,
+                    f.list("patches", |p| Ok((p.parsed("patch_id")?, p.coded("as", ConfirmedAs::read)?)))?,
                 ),
                 "doc_changed" => Self::DocChanged { doc: f.doc()?, seq: f.integer("seq")? },
                 "pong" => Self::Pong { t: f.integer("t")?, now: f.integer("now")? },

@@ -60,10 +60,12 @@ pub enum TabFrame {
         /// Why, where refused.
         reason: Option<Reason>,
     },
-    /// Heartbeat.
+    /// Heartbeat, and at once when visibility changes.
     Ping {
         /// Comes back in `pong`.
         t: u64,
+        /// Whether the page can be seen: the election prefers those (S5).
+        visible: bool,
     },
     /// A type this version does not know; ignored.
     Unknown,
@@ -88,6 +90,8 @@ pub struct Hello {
     pub docs: Vec<OpenDoc>,
     /// Dead tabs whose matters this one has taken over (T5).
     pub adopted: Vec<Adopted>,
+    /// Whether the page can be seen (S5).
+    pub visible: bool,
     /// What the tab can do beyond the protocol's core.
     pub features: Vec<String>,
 }
@@ -150,7 +154,7 @@ pub struct AckFrame {
 
 codes! {
     /// Where a document's content can come from and go to (R7).
-    Homed {
+    Homed, weakest Elsewhere {
         /// It leaves a tab only in saves by W1, and no local draft restores it.
         Server = "server",
         /// There is another way.
@@ -160,7 +164,7 @@ codes! {
 
 codes! {
     /// What a tab says of a patch in a list or an answer.
-    ReportedState {
+    ReportedState, weakest Unknown {
         /// The effect is in the document.
         Applied = "applied",
         /// No effect.
@@ -197,6 +201,7 @@ impl TabFrame {
                             unconfirmed: a.list("unconfirmed", UnconfirmedEntry::read)?,
                         })
                     })?,
+                    visible: visible(f)?,
                     features: f.strings("features")?,
                 }),
                 "open" => Self::Open(OpenDoc::read(f)?),
@@ -212,7 +217,7 @@ impl TabFrame {
                 "patch_refuse" => Self::PatchRefuse {
                     patch_id: f.parsed("patch_id")?,
                     delivery: f.integer("delivery")?,
-                    reason: f.coded("reason", Reason::from_code)?,
+                    reason: f.coded("reason", Reason::read)?,
                     detail: f.optional_str("detail")?.map(Into::into),
                 },
                 "patch_unknown" => Self::PatchUnknown {
@@ -223,10 +228,10 @@ impl TabFrame {
                 "patch_state" => Self::PatchState {
                     patch_id: f.parsed("patch_id")?,
                     delivery: f.integer("delivery")?,
-                    state: f.coded("state", ReportedState::from_code)?,
+                    state: f.coded("state", ReportedState::read)?,
                     reason: reason(f)?,
                 },
-                "ping" => Self::Ping { t: f.integer("t")? },
+                "ping" => Self::Ping { t: f.integer("t")?, visible: visible(f)? },
                 _ => Self::Unknown,
             })
         })
@@ -268,8 +273,8 @@ impl TabFrame {
                 about(&mut w, "patch_state", *patch_id, *delivery).string("state", state.as_str());
                 optional(&mut w, "reason", reason.map(Reason::as_str));
             }
-            Self::Ping { t } => {
-                w.string("type", "ping").integer("t", *t);
+            Self::Ping { t, visible } => {
+                w.string("type", "ping").integer("t", *t).bool("visible", *visible);
             }
             Self::Unknown => {
                 w.string("type", "unknown");
@@ -301,6 +306,7 @@ impl Hello {
                     .array("unconfirmed", &adopted.unconfirmed, UnconfirmedEntry::write)
                     .end();
             })
+            .bool("visible", self.visible)
             .array("features", &self.features, |out, feature| write_string(out, feature));
     }
 }
@@ -311,7 +317,7 @@ impl OpenDoc {
             doc: f.doc()?,
             incarnation: f.parsed("incarnation")?,
             generation: f.optional_integer("generation")?.unwrap_or(0),
-            homed: f.coded("homed", Homed::from_code)?,
+            homed: f.coded("homed", Homed::read)?,
             base_seq: f.integer("base_seq")?,
             unconfirmed: f.list("unconfirmed", UnconfirmedEntry::read)?,
         })
@@ -332,7 +338,7 @@ impl UnconfirmedEntry {
         Ok(Self {
             patch_id: f.parsed("patch_id")?,
             digest: f.parsed("digest")?,
-            state: f.coded("state", ReportedState::from_code)?,
+            state: f.coded("state", ReportedState::read)?,
             reason: reason(f)?,
         })
     }
@@ -348,9 +354,13 @@ impl UnconfirmedEntry {
     pub const MAX_BYTES: usize = 200;
 }
 
-/// A later version may know reasons that this one does not; the refusal stands without them.
 fn reason(f: &Fields<'_, '_>) -> Result<Option<Reason>, FrameErrorKind> {
-    Ok(f.optional_str("reason")?.and_then(Reason::from_code))
+    Ok(f.optional_str("reason")?.map(Reason::read))
+}
+
+/// A tab that does not say is taken to be visible.
+fn visible(f: &Fields<'_, '_>) -> Result<bool, FrameErrorKind> {
+    Ok(f.optional_bool("visible")?.unwrap_or(true))
 }
 
 fn about<'w, 'o>(

@@ -35,8 +35,8 @@ impl Record {
                 w.raw("result", result);
             }
         }
-        if let Some(reason) = self.reason {
-            w.string("reason", reason.as_str());
+        if let Some(reason) = self.reason_word() {
+            w.string("reason", reason);
         }
         if let Some(at) = self.settled_at {
             w.integer("settled_at", at);
@@ -62,12 +62,14 @@ fn read(value: &Value<'_>) -> Option<Record> {
     let state = RecordState::from_code(text("state")?)?;
     let doc = DocId::new(text("doc")?)?;
     let (patch_id, digest) = (text("patch_id")?.parse().ok()?, text("digest")?.parse().ok()?);
-    let reason = optional(text("reason"), Reason::from_code)?;
+    let reason = text("reason").map(Reason::read);
+    let other_reason = text("reason").filter(|word| Reason::from_code(word).is_none()).map(Into::into);
     let settled_at = integer("settled_at");
     if value.field("incarnation").is_none() {
         // Only what was final was shrunk.
         let is_final = matches!(state, RecordState::Applied | RecordState::Refused);
-        return is_final.then_some(Record::what_is_left(doc, patch_id, digest, state, reason, settled_at?));
+        let left = Record::what_is_left(doc, patch_id, digest, state, reason, settled_at?);
+        return is_final.then_some(Record { other_reason, ..left });
     }
     let flushed = flag("flushed")?;
     if flushed && state != RecordState::Applied {
@@ -81,6 +83,7 @@ fn read(value: &Value<'_>) -> Option<Record> {
         epoch: integer("epoch")?,
         state,
         reason,
+        other_reason,
         delivery: integer("delivery")?,
         local_seq: integer("local_seq")?,
         received_at: integer("received_at")?,
@@ -89,17 +92,10 @@ fn read(value: &Value<'_>) -> Option<Record> {
         flushed,
         // A record of a version that did not write it may have been in doubt.
         doubted: flag("doubted").unwrap_or(true),
-        confirmed: optional(text("confirmed"), ConfirmedAs::from_code)?,
+        // What is not known here confirms nothing.
+        confirmed: text("confirmed").and_then(ConfirmedAs::from_code),
         result: value.member("result").map(|m| m.raw.into()),
     })
-}
-
-/// Absent stays absent; present must be known.
-fn optional<T>(word: Option<&str>, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
-    match word {
-        None => Some(None),
-        Some(word) => read(word).map(Some),
-    }
 }
 
 #[cfg(test)]
@@ -117,6 +113,7 @@ mod tests {
             epoch: 3,
             state: RecordState::Refused,
             reason: Some(Reason::AnchorNotFound),
+            other_reason: None,
             delivery: 4,
             local_seq: 5,
             received_at: 6,
@@ -160,6 +157,17 @@ mod tests {
         assert!(open, "acknowledged as refused by nobody");
         let text = Record { confirmed: Some(ConfirmedAs::Refused), ..sample() }.shrunk().unwrap().encode();
         assert_eq!(Record::decode(&text.replace("\"refused\"", "\"unknown\"")), Err(CorruptRecord));
+    }
+
+    #[test]
+    fn s03_a_reason_of_newer_code_is_kept_as_it_was_written() {
+        let text = sample().encode().replace("anchor_not_found", "tide_too_high").replace("acked", "sealed");
+        let record = Record::decode(&text).unwrap();
+        assert_eq!((record.reason, record.reason_word()), (Some(Reason::HandlerRefused), Some("tide_too_high")));
+        assert_eq!(record.confirmed, None);
+        assert!(record.encode().contains("\"reason\":\"tide_too_high\""), "{}", record.encode());
+        let left = Record { confirmed: Some(ConfirmedAs::Refused), ..record }.shrunk().unwrap();
+        assert_eq!(Record::decode(&left.encode()).unwrap().reason_word(), Some("tide_too_high"));
     }
 
     #[test]

@@ -159,8 +159,10 @@ mod tests {
             local_seq: n as u64,
             received_at: 6,
             settled_at: None,
+            other_reason: None,
             kept: false,
             flushed: false,
+            doubted: false,
             confirmed: None,
             result: None,
         }

@@ -46,6 +46,8 @@ pub struct Record {
     pub state: RecordState,
     /// Why, where refused.
     pub reason: Option<Reason>,
+    /// The reason's word, where this version does not know it: the weakest stands for it, and the word is kept (§3).
+    pub other_reason: Option<Box<str>>,
     /// The newest hand-out or question about it.
     pub delivery: u64,
     /// Its place in this tab's order of application: marks are taken by it (J6).
@@ -96,7 +98,9 @@ impl Record {
     pub fn shrunk(&self) -> Option<Self> {
         (!self.is_shrunk() && self.is_over()).then(|| {
             let settled_at = self.settled_at.unwrap_or(self.received_at);
-            Self::what_is_left(self.doc.clone(), self.patch_id, self.digest, self.state, self.reason, settled_at)
+            let left =
+                Self::what_is_left(self.doc.clone(), self.patch_id, self.digest, self.state, self.reason, settled_at);
+            Self { other_reason: self.other_reason.clone(), ..left }
         })
     }
 
@@ -128,6 +132,7 @@ impl Record {
             epoch: 0,
             state,
             reason,
+            other_reason: None,
             delivery: 0,
             local_seq: 0,
             received_at: settled_at,
@@ -157,6 +162,11 @@ impl Record {
             RecordState::Refused => ReportedState::Refused,
             RecordState::Unknown => ReportedState::Unknown,
         }
+    }
+
+    /// The word of its reason, as it was written.
+    pub fn reason_word(&self) -> Option<&str> {
+        self.other_reason.as_deref().or_else(|| self.reason.map(Reason::as_str))
     }
 
     /// Its entry in a list, told as `state`.

@@ -40,6 +40,7 @@ impl Session {
             journal_id: self.journal.id,
             docs,
             adopted: Vec::new(),
+            visible: self.visible,
             features: Vec::new(),
         }));
     }

@@ -3,7 +3,7 @@
 //! A lane does one thing at a time, in arrival order (J9):
 //!
 //! ```text
-//!  queue ──► Intent ──► Guard ──► Handler ──► (throws) Reconcile ──► next
+//!  queue ──► (clocks disagree: Asks) ──► Intent ──► Guard ──► Handler ──► (throws) Reconcile ──► next
 //!        └─► Reconcile ── absent ──► Intent …
 //! ```
 
@@ -109,6 +109,9 @@ pub(super) enum Owed {
 /// What a lane is doing.
 #[derive(Debug)]
 pub(super) enum Running {
+    /// The local clocks disagree about the deadline: the server is asked for the time, until then by the monotonic clock
+    /// (J2).
+    Asks { until_ms: u64, delivery: Delivery, has_intent: bool },
     /// The intent is on its way to the store, in this transaction.
     Intent { transaction: u64, delivery: Delivery },
     /// The host is asked for unconfirmed edits; answered in the same task.
@@ -150,6 +153,14 @@ impl Document {
                 Some(Work::Apply(_)) => true,
                 Some(Work::Reconcile(question)) => self.fenced_at.is_some() || matches!(question.owed, Owed::Throw),
             }
+    }
+
+    /// Until when the server's time is waited for, by the monotonic clock in ms.
+    pub(super) const fn asks_until(&self) -> Option<u64> {
+        match self.lane.running {
+            Some(Running::Asks { until_ms, .. }) => Some(until_ms),
+            _ => None,
+        }
     }
 
     /// Whether the host says that the content holds this patch, of which there is no record.
@@ -200,10 +211,23 @@ impl Document {
     }
 }
 
+impl Running {
+    /// The frame whose handler has not been called yet.
+    pub(super) const fn uncalled(&self) -> Option<&Delivery> {
+        match self {
+            Self::Asks { delivery, .. } | Self::Intent { delivery, .. } | Self::Guard { delivery, .. } => {
+                Some(delivery)
+            }
+            Self::Handler { .. } | Self::Reconcile { .. } => None,
+        }
+    }
+}
+
 impl Lane {
     /// The waiting or uncalled frame of a patch: received and not handled yet (J12b).
     pub(super) fn uncalled_mut(&mut self, patch_id: PatchId) -> Option<&mut Delivery> {
-        if let Some(Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) = &mut self.running
+        if let Some(Running::Asks { delivery, .. } | Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) =
+            &mut self.running
             && delivery.frame.patch_id == patch_id
         {
             return Some(delivery);

@@ -3,7 +3,7 @@
 use super::document::{CallKind, Carried, Document, Lane, Running};
 use super::{Session, Status};
 use crate::error::CallError;
-use crate::frame::{Homed, Reason, TabFrame};
+use crate::frame::{Homed, PatchFrame, Reason, TabFrame};
 use crate::ids::{DocId, Incarnation, PatchId, Uuid};
 use crate::journal::RecordState;
 use crate::json::MAX_SAFE_INTEGER;
@@ -192,16 +192,24 @@ impl Session {
         self.refuse_queue(doc, reason);
         let running = self.documents.get_mut(doc).and_then(|d| d.lane.running.take());
         match running {
-            Some(Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) => {
-                self.forget_record(delivery.frame.patch_id);
-                self.send_refusal(delivery.frame.patch_id, delivery.frame.delivery, reason, None);
+            Some(running @ (Running::Asks { .. } | Running::Intent { .. } | Running::Guard { .. })) => {
+                if let Some(PatchFrame { patch_id, delivery, .. }) = running.uncalled().map(|d| &d.frame) {
+                    self.forget_record(*patch_id);
+                    self.send_refusal(*patch_id, *delivery, reason, None);
+                }
+            }
+            Some(Running::Handler { call }) => {
+                if let Some((patch_id, delivery)) = self.take_back(call) {
+                    self.forget_record(patch_id);
+                    self.send_refusal(patch_id, delivery, reason, None);
+                }
             }
             Some(Running::Reconcile { call }) => {
                 if let Some(CallKind::Reconcile(question)) = self.calls.remove(&call).map(|c| c.kind) {
                     self.leave_open(&question);
                 }
             }
-            Some(Running::Handler { .. }) | None => {}
+            None => {}
         }
     }
 

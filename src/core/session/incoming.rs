@@ -23,7 +23,7 @@ impl Session {
         match decoded {
             Ok(ServerFrame::Welcome(welcome)) => self.on_welcome(now, random, welcome),
             Ok(ServerFrame::Opened { doc, incarnation, seq }) => self.on_opened(&doc, incarnation, seq),
-            Ok(ServerFrame::Reject(code)) => self.rejected(code, random),
+            Ok(ServerFrame::Reject(code)) => self.rejected(now, code, random),
             Ok(ServerFrame::Patch(frame)) => self.on_patch(now, Delivery { conn, frame }),
             Ok(ServerFrame::PatchQuery(entries)) => entries.into_iter().for_each(|e| self.on_query(e)),
             Ok(ServerFrame::PatchConfirmed(entries)) => {
@@ -33,6 +33,7 @@ impl Session {
             Ok(ServerFrame::Pong { t, now: server_now }) => {
                 if let Some(sent) = self.connection.ponged(t) {
                     self.clock.sample(sent, now, server_now);
+                    self.time_told(now);
                 }
             }
             Ok(ServerFrame::Unknown) => {}
@@ -66,7 +67,7 @@ impl Session {
     fn on_welcome(&mut self, now: Now, random: [u128; 2], welcome: Welcome) {
         if welcome.protocol != PROTOCOL {
             self.problem(ProblemCode::ProtocolError, None, "the server speaks another version");
-            self.rejected(RejectCode::UnsupportedProtocol, random);
+            self.rejected(now, RejectCode::UnsupportedProtocol, random);
             return;
         }
         let Some(hello) = self.connection.welcomed(now, welcome.heartbeat_ms, welcome.max_frame_bytes) else {
@@ -177,6 +178,7 @@ impl Session {
             epoch: self.identity.epoch,
             state: RecordState::Applied,
             reason: None,
+            other_reason: None,
             delivery: frame.delivery,
             local_seq,
             received_at,
@@ -239,7 +241,8 @@ impl Session {
         let current = self.incarnation(&record.doc);
         if record.state == RecordState::Refused {
             let reason = record.reason.unwrap_or(Reason::HandlerRefused);
-            self.send_refusal(patch_id, number, reason, None);
+            let word = record.other_reason.clone().map(String::from);
+            self.send_refusal(patch_id, number, reason, word);
         } else if record.is_present_in(current) {
             let ack = AckFrame {
                 patch_id,
@@ -352,7 +355,9 @@ impl Session {
     /// known is answered by what is known, and one that cannot be proven absent is `unknown` (J12).
     fn refuse_unrecorded(&mut self, now: Now, address: PatchAddress, doc: Option<&DocId>, reason: Reason) {
         let PatchAddress { patch_id, delivery, .. } = address;
-        if self.journal.record(patch_id).is_some() && !self.is_under_way(patch_id) {
+        if self.is_uncalled(patch_id) {
+            // Its own answer is on the way, and one is enough (J5).
+        } else if self.journal.record(patch_id).is_some() && !self.is_under_way(patch_id) {
             self.answer_from_record(now, patch_id, delivery, None);
         } else if self.is_unheard_of(patch_id) && self.proves_absent(address, doc) {
             self.send_refusal(patch_id, delivery, reason, None);
@@ -373,12 +378,16 @@ impl Session {
     }
 
     fn is_unheard_of(&mut self, patch_id: PatchId) -> bool {
-        let waits = |d: &mut super::Document| {
-            d.lane.uncalled_mut(patch_id).is_some() || d.lane.question_mut(patch_id).is_some()
-        };
+        let asks = |d: &mut super::Document| d.lane.question_mut(patch_id).is_some();
         !self.is_under_way(patch_id)
             && self.journal.record(patch_id).is_none()
-            && !self.documents.values_mut().any(waits)
+            && !self.is_uncalled(patch_id)
+            && !self.documents.values_mut().any(asks)
+    }
+
+    /// Whether its frame waits its turn, or its intent is being written.
+    fn is_uncalled(&mut self, patch_id: PatchId) -> bool {
+        self.documents.values_mut().any(|d| d.lane.uncalled_mut(patch_id).is_some())
     }
 
     fn known_digest(&mut self, patch_id: PatchId) -> Option<digest::Digest> {

@@ -60,7 +60,9 @@ pub enum Event {
     Suspend,
     /// `pageshow` from the back/forward cache, or `resume`.
     Resume,
-    /// `online`, or the page became visible: an attempt that waits may go out now.
+    /// The page can be seen now, or not any more.
+    Visible(bool),
+    /// `online`: an attempt that waits may go out now.
     Encouraged,
     /// The host has supplied credentials, or asks for a new attempt.
     Reconnect,

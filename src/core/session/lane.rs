@@ -8,6 +8,7 @@ use crate::error::ProblemCode;
 use crate::frame::{PatchFrame, Reason, ReportedState, TabFrame};
 use crate::ids::{DocId, PatchId};
 use crate::journal::{Record, RecordState};
+use crate::tab::Deadline;
 use crate::time::Now;
 
 impl Session {
@@ -31,10 +32,36 @@ impl Session {
         }
     }
 
-    /// Writes the intent (J1), unless the deadline has passed already.
+    /// Writes the intent, unless the deadline has passed already (J2).
     fn begin_patch(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
-        let frame = &delivery.frame;
-        let mut record = Record {
+        match self.clock.judge(now, delivery.frame.expires_at) {
+            Deadline::Ahead => self.write_intent(now, doc, delivery),
+            Deadline::Disputed if self.ask_the_time(now, doc, &delivery, false) => {}
+            Deadline::Disputed | Deadline::Past => self.refuse_expired(now, doc, &delivery),
+        }
+    }
+
+    /// The intent is durable before the handler is called (J1).
+    pub(super) fn write_intent(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
+        let record = self.new_record(now, doc, &delivery.frame);
+        match self.put_intent(record) {
+            Some(transaction) => self.set_running(doc, Some(Running::Intent { transaction, delivery })),
+            None => self.ready(now, doc, delivery),
+        }
+    }
+
+    /// Its deadline had passed before anything was written.
+    pub(super) fn refuse_expired(&mut self, now: Now, doc: &DocId, delivery: &Delivery) {
+        let mut record = self.new_record(now, doc, &delivery.frame);
+        record.state = RecordState::Refused;
+        record.reason = Some(Reason::Expired);
+        record.settled_at = Some(record.received_at);
+        self.put_record(record);
+        self.send_refusal(delivery.frame.patch_id, delivery.frame.delivery, Reason::Expired, None);
+    }
+
+    fn new_record(&mut self, now: Now, doc: &DocId, frame: &PatchFrame) -> Record {
+        Record {
             doc: doc.clone(),
             patch_id: frame.patch_id,
             digest: frame.digest,
@@ -42,6 +69,7 @@ impl Session {
             epoch: self.identity.epoch,
             state: RecordState::Applying,
             reason: None,
+            other_reason: None,
             delivery: frame.delivery,
             local_seq: self.journal.next_local_seq(),
             received_at: self.clock.estimate(now),
@@ -51,18 +79,6 @@ impl Session {
             doubted: false,
             confirmed: None,
             result: None,
-        };
-        if self.clock.is_past(now, frame.expires_at) {
-            record.state = RecordState::Refused;
-            record.reason = Some(Reason::Expired);
-            record.settled_at = Some(record.received_at);
-            self.put_record(record);
-            self.send_refusal(frame.patch_id, frame.delivery, Reason::Expired, None);
-            return;
-        }
-        match self.put_intent(record) {
-            Some(transaction) => self.set_running(doc, Some(Running::Intent { transaction, delivery })),
-            None => self.ready(now, doc, delivery),
         }
     }
 
@@ -80,14 +96,34 @@ impl Session {
 
     /// The last checks, in the task that calls (J2, J3).
     fn ready(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
-        let PatchFrame { patch_id, delivery: number, expires_at, guarded, .. } = delivery.frame;
-        if !self.is_intended(&delivery) {
+        if !self.still_stands(now, &delivery) {
+            return;
+        }
+        let PatchFrame { patch_id, delivery: number, expires_at, .. } = delivery.frame;
+        match self.clock.judge(now, expires_at) {
+            Deadline::Ahead => self.in_time(now, doc, delivery),
+            Deadline::Disputed if self.ask_the_time(now, doc, &delivery, true) => {}
+            Deadline::Disputed | Deadline::Past => self.refuse(now, patch_id, number, Reason::Expired, None),
+        }
+    }
+
+    /// Whether the intent is still to become a call: nobody has settled the record meanwhile, and the socket that
+    /// carried the patch is there (J3).
+    pub(super) fn still_stands(&mut self, now: Now, delivery: &Delivery) -> bool {
+        let PatchFrame { patch_id, delivery: number, .. } = delivery.frame;
+        if !self.is_intended(delivery) {
             self.answer_from_record(now, patch_id, number, None);
-        } else if self.connection.talking() != Some(delivery.conn) {
+            return false;
+        }
+        let is_carried = self.connection.talking() == Some(delivery.conn);
+        if !is_carried {
             self.forget_record(patch_id);
-        } else if self.clock.is_past(now, expires_at) {
-            self.refuse(now, patch_id, number, Reason::Expired, None);
-        } else if guarded {
+        }
+        is_carried
+    }
+
+    pub(super) fn in_time(&mut self, now: Now, doc: &DocId, delivery: Delivery) {
+        if delivery.frame.guarded {
             let call = self.next_call();
             self.set_running(doc, Some(Running::Guard { call, delivery }));
             self.outputs.push_back(Output::CheckGuard { call, doc: doc.clone() });
@@ -113,6 +149,18 @@ impl Session {
     fn is_intended(&self, delivery: &Delivery) -> bool {
         let record = self.journal.record(delivery.frame.patch_id);
         record.is_some_and(|r| r.state == RecordState::Applying && r.incarnation == delivery.frame.incarnation)
+    }
+
+    /// Takes a call back that the host has not been given yet: what it was told before may have made it close the
+    /// document, replace its content or lose the socket (J3). Returns the patch and the hand-out that is answered.
+    pub(super) fn take_back(&mut self, call: u64) -> Option<(PatchId, u64)> {
+        let before = self.outputs.len();
+        self.outputs.retain(|o| !matches!(o, Output::CallHandler(queued) if queued.call == call));
+        if self.outputs.len() == before {
+            return None;
+        }
+        let Call { patch_id, kind, .. } = self.calls.remove(&call)?;
+        if let CallKind::Handler { delivery } = kind { Some((patch_id, delivery)) } else { None }
     }
 
     fn call_handler(&mut self, now: Now, doc: &DocId, delivery: Delivery) {

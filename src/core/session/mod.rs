@@ -11,6 +11,7 @@
 //! | `announce` | `hello`, `open` and their lists (R1) |
 //! | `incoming` | patches, questions and confirmations from the server (J5, J12, R4) |
 //! | `lane` | one document's work, one at a time (J1–J3, J9) |
+//! | `deadline` | what it does where its clocks disagree (J2) |
 //! | `settle` | what handlers and hooks answer (J7, J8, J13) |
 //! | `documents` | open, replace, close |
 //! | `saves` | marks and saves (J6, W1–W3) |
@@ -18,6 +19,7 @@
 //! | `retention` | what is over shrinks, and goes (J10) |
 
 mod announce;
+mod deadline;
 mod document;
 mod documents;
 mod incoming;
@@ -65,6 +67,8 @@ pub struct Start {
     pub fault: Option<StorageFault>,
     /// The records' text forms.
     pub records: Vec<String>,
+    /// Whether the page can be seen; what has no page is taken to be.
+    pub visible: bool,
     /// Limits.
     pub config: Config,
 }
@@ -94,6 +98,8 @@ pub struct Session {
     journal: Journal,
     clock: ServerClock,
     connection: Connection,
+    visible: bool,
+    sleep: wire::Sleep,
     documents: SmallMap<DocId, Document>,
     calls: SmallMap<u64, Call>,
     last_call: u64,
@@ -108,7 +114,7 @@ impl Session {
     /// Records that cannot be read are reported, and the journal goes on in memory under a new id: what they said is
     /// not known, so silence proves nothing any more (J11, J12).
     pub fn new(start: Start) -> Self {
-        let Start { now, random, principal, mut identity, mut durability, mut fault, records, config } = start;
+        let Start { now, random, principal, mut identity, mut durability, mut fault, records, visible, config } = start;
         let decoded: Vec<Result<Record, CorruptRecord>> = records.iter().map(|text| Record::decode(text)).collect();
         let corrupt = decoded.iter().filter(|r| r.is_err()).count();
         if corrupt > 0 {
@@ -125,6 +131,8 @@ impl Session {
             status: Status::Live,
             clock: ServerClock::default(),
             connection: Connection::new(now),
+            visible,
+            sleep: wire::Sleep::default(),
             documents: SmallMap::default(),
             calls: SmallMap::default(),
             last_call: 0,
@@ -161,8 +169,9 @@ impl Session {
             Event::Reconcile { call, outcome } => self.on_reconcile(now, call, outcome),
             Event::Suspend => self.suspend(),
             Event::Resume => self.resume(now),
+            Event::Visible(visible) => self.on_visible(now, visible),
             Event::Encouraged => self.connection.encouraged(now),
-            Event::Reconnect => self.connection.reconnect_now(now),
+            Event::Reconnect => self.on_reconnect(now),
             Event::LockLost => self.fence(),
             Event::StorageLost(fault) => self.storage_failed(now, random, fault),
             Event::Timer => {}
@@ -183,7 +192,8 @@ impl Session {
         }
         let calls = self.calls.values().filter(|c| !c.overdue);
         let calls = calls.map(|c| c.since.mono_ms + self.config.handler_timeout_ms).min();
-        [self.connection.next_wake(), calls, self.store.next_wake()].into_iter().flatten().min()
+        let asks = self.documents.values().filter_map(Document::asks_until).min();
+        [self.connection.next_wake(), calls, asks, self.store.next_wake()].into_iter().flatten().min()
     }
 
     /// Whether an asynchronous handler's effect is still wanted: its document instance lives, and so does the session.
@@ -254,6 +264,7 @@ impl Session {
     /// Does what has become possible or due, then sends off what there is to write.
     fn advance(&mut self, now: Now, random: [u128; 2]) {
         self.run_due_calls(now);
+        self.run_due_questions(now);
         self.run_lanes(now);
         self.run_connection(now, random);
         self.run_retention(now);

@@ -9,6 +9,21 @@ use crate::storage::{Durability, StorageFault};
 use crate::tab::{Due, Phase};
 use crate::time::Now;
 
+/// Whether the page sleeps, and what waits for it to be awake again (T4).
+#[derive(Debug, Default)]
+pub(super) struct Sleep {
+    is_asleep: bool,
+    /// Epochs being read: what an earlier one says of a later sleep is nothing.
+    reads: u32,
+    is_reconnect_wanted: bool,
+}
+
+impl Sleep {
+    const fn is_over(&self) -> bool {
+        !self.is_asleep && self.reads == 0
+    }
+}
+
 /// The socket is not needed any more.
 pub(super) const CLOSE_NORMAL: u16 = 1000;
 /// The socket is too slow or silent.
@@ -29,7 +44,7 @@ impl Session {
                         self.notify(Notice::Connection(ConnectionState::Connecting));
                     }
                 }
-                Due::Ping(t) => self.send(TabFrame::Ping { t }),
+                Due::Ping(t) => self.ping(t),
                 Due::GiveUp => {
                     self.close_socket(CLOSE_SILENT);
                     self.connection_lost(now, random[1]);
@@ -65,19 +80,35 @@ impl Session {
         }
     }
 
+    pub(super) fn ping(&mut self, t: u64) {
+        let visible = self.visible;
+        self.send(TabFrame::Ping { t, visible });
+    }
+
+    /// The server hears of it at once: the election prefers pages that can be seen (S5). One that can be looked at again
+    /// does not wait for its next attempt.
+    pub(super) fn on_visible(&mut self, now: Now, visible: bool) {
+        if std::mem::replace(&mut self.visible, visible) == visible {
+            return;
+        }
+        if let Some(t) = self.connection.ping_now(now) {
+            self.ping(t);
+        }
+        if visible {
+            self.connection.encouraged(now);
+        }
+    }
+
+    /// A close code alone refuses nothing: other software uses the same numbers. The frame before it counts (§3).
     fn on_closed(&mut self, now: Now, random: [u128; 2], code: u16) {
         if code == CLOSED_TOO_LARGE {
             self.connection.shrunk = true;
         }
-        let rejected = RejectCode::ALL.iter().find(|r| r.close_code() == code);
-        match rejected {
-            Some(reject) => self.rejected(*reject, random),
-            None => self.connection_lost(now, random[1]),
-        }
+        self.connection_lost(now, random[1]);
     }
 
     /// The server refuses this connection. `random` names the journal's next life where this one is over (T3).
-    pub(super) fn rejected(&mut self, code: RejectCode, random: [u128; 2]) {
+    pub(super) fn rejected(&mut self, now: Now, code: RejectCode, random: [u128; 2]) {
         self.close_socket(code.close_code());
         match code {
             RejectCode::StaleEpoch | RejectCode::TabNotYours => {
@@ -85,8 +116,14 @@ impl Session {
                 self.outputs.push_back(Output::ForgetIdentity { journal_id });
                 self.fence();
             }
+            // What this content was fenced for is settled: it is dead, and the next instance is like any other (S10).
+            RejectCode::SettledElsewhere => self.fence(),
             RejectCode::UnsupportedProtocol => self.enter(Phase::Ended),
             RejectCode::Unauthorized | RejectCode::PrincipalMismatch => self.enter(Phase::Held(code)),
+            RejectCode::TooManySockets => {
+                self.problem(ProblemCode::ConnectionRefused, None, "the server does not take this connection now");
+                self.connection_lost(now, random[1]);
+            }
         }
     }
 
@@ -116,11 +153,18 @@ impl Session {
         for document in self.documents.values_mut() {
             document.announced_on = None;
             document.lane.queue.clear();
-            if let Some(Running::Intent { .. } | Running::Guard { .. }) = document.lane.running
-                && let Some(Running::Intent { delivery, .. } | Running::Guard { delivery, .. }) =
-                    document.lane.running.take()
-            {
-                dropped.push(delivery.frame.patch_id);
+            if let Some(running) = document.lane.running.take_if(|r| r.uncalled().is_some()) {
+                dropped.extend(running.uncalled().map(|d| d.frame.patch_id));
+            }
+        }
+        let called = |d: &super::Document| match d.lane.running {
+            Some(Running::Handler { call }) => Some((d.id.clone(), call)),
+            _ => None,
+        };
+        for (doc, call) in self.documents.values().filter_map(called).collect::<Vec<_>>() {
+            if let Some((patch_id, _)) = self.take_back(call) {
+                self.set_running(&doc, None);
+                dropped.push(patch_id);
             }
         }
         for patch_id in dropped {
@@ -142,6 +186,7 @@ impl Session {
     /// The page goes to sleep: every connection is dead and every uncalled intent dropped, in this task (T4).
     pub(super) fn suspend(&mut self) {
         self.store.hurry();
+        self.sleep.is_asleep = true;
         // One that waits for the host's credentials goes on waiting for them.
         if !matches!(self.connection.phase, Phase::Ended | Phase::Held(_)) {
             self.close_socket(CLOSE_NORMAL);
@@ -151,17 +196,38 @@ impl Session {
 
     /// The page is back: the epoch is read before anything else (T4).
     pub(super) fn resume(&mut self, now: Now) {
-        if self.connection.phase != Phase::Suspended {
+        if !std::mem::take(&mut self.sleep.is_asleep) {
             return;
         }
         if self.journal.durability == Durability::Memory {
-            self.connection.reconnect_now(now);
+            self.awake(now);
         } else {
+            self.sleep.reads += 1;
             self.outputs.push_back(Output::ReadEpoch);
         }
     }
 
+    /// The host asks for an attempt. While the page sleeps, or its epoch is being read, that waits.
+    pub(super) fn on_reconnect(&mut self, now: Now) {
+        if self.sleep.is_over() {
+            self.connection.reconnect_now(now);
+        } else {
+            self.sleep.is_reconnect_wanted = true;
+        }
+    }
+
+    /// Where the epoch has been read since the last sleep, connections go on; one that is held is for the host alone.
+    fn awake(&mut self, now: Now) {
+        if self.sleep.is_over() {
+            let wanted = std::mem::take(&mut self.sleep.is_reconnect_wanted);
+            if wanted || self.connection.phase == Phase::Suspended {
+                self.connection.reconnect_now(now);
+            }
+        }
+    }
+
     pub(super) fn on_epoch_read(&mut self, now: Now, random: [u128; 2], stored: Result<u64, StorageFault>) {
+        self.sleep.reads = self.sleep.reads.saturating_sub(1);
         match stored {
             Ok(stored) if stored > self.identity.epoch => self.fence(),
             Ok(stored) if stored < self.identity.epoch => self.storage_failed(now, random, StorageFault::Evicted),
@@ -169,7 +235,7 @@ impl Session {
             Err(fault) => self.storage_failed(now, random, fault),
         }
         if self.status == Status::Live {
-            self.connection.reconnect_now(now);
+            self.awake(now);
         }
     }
 
@@ -185,13 +251,13 @@ impl Session {
     }
 
     fn end(&mut self, status: Status) {
+        if status == Status::Closed {
+            self.drop_uncalled();
+        }
         // What was queued for the host or the server in this very step is not done any more: no handler is called again.
         self.outputs
             .retain(|o| matches!(o, Output::Notify(_) | Output::ForgetIdentity { .. } | Output::CloseSocket { .. }));
         self.close_socket(CLOSE_NORMAL);
-        if status == Status::Closed {
-            self.drop_uncalled();
-        }
         for document in self.documents.values_mut() {
             document.lane = Lane::default();
         }

@@ -22,6 +22,25 @@ struct Sample {
     round_trip_ms: u64,
 }
 
+impl Sample {
+    /// The latest that the server's clock may read that long afterwards: it was read at the latest when the request
+    /// arrived, a whole round trip before the answer did.
+    const fn latest(&self, elapsed_ms: u64) -> u64 {
+        self.server_ms.saturating_add(self.round_trip_ms).saturating_add(elapsed_ms)
+    }
+}
+
+/// Where a deadline is (J2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deadline {
+    /// It has not passed.
+    Ahead,
+    /// It has passed, or may have.
+    Past,
+    /// The local clocks disagree about it: the server must be asked.
+    Disputed,
+}
+
 /// How many samples are remembered: an old one with a short round trip outweighs newer ones only for so long.
 const NEWEST: usize = 8;
 /// Local clocks that disagree by more than this since a sample was taken have jumped or slept: older samples go.
@@ -42,14 +61,25 @@ impl ServerClock {
         self.samples.push_back(Sample { received, server_ms, round_trip_ms });
     }
 
-    /// Whether the deadline has passed, or may have: an error bound that straddles it counts as past, and so does not
-    /// knowing the server's time at all (J2).
-    pub fn is_past(&self, now: Now, deadline_ms: u64) -> bool {
-        // The server read its clock at the latest when the request arrived, a whole round trip before the answer did.
-        self.best().is_none_or(|s| {
-            let latest = s.server_ms.saturating_add(s.round_trip_ms).saturating_add(now.elapsed_since(s.received));
-            latest >= deadline_ms
-        })
+    /// Where a deadline is. An error bound that straddles it counts as past, and so does not knowing the server's time at
+    /// all. Where the local clocks disagree by more than that bound, and the deadline is between what the one and what
+    /// the other says, neither is believed (J2).
+    pub fn judge(&self, now: Now, deadline_ms: u64) -> Deadline {
+        let Some(sample) = self.best() else { return Deadline::Past };
+        let mono = now.mono_ms.saturating_sub(sample.received.mono_ms);
+        let wall = now.wall_ms.saturating_sub(sample.received.wall_ms);
+        if sample.latest(mono.max(wall)) < deadline_ms {
+            Deadline::Ahead
+        } else if sample.latest(mono.min(wall)) < deadline_ms && mono.abs_diff(wall) > sample.round_trip_ms {
+            Deadline::Disputed
+        } else {
+            Deadline::Past
+        }
+    }
+
+    /// Whether the deadline has passed by the newest sample, which has just come.
+    pub fn is_past_by_newest(&self, now: Now, deadline_ms: u64) -> bool {
+        self.samples.back().is_none_or(|s| s.latest(now.elapsed_since(s.received)) >= deadline_ms)
     }
 
     /// The server's time, in ms since the epoch; the tab's own where there is no sample. For display and records only.
@@ -76,19 +106,25 @@ mod tests {
     #[test]
     fn j02_the_error_bound_counts_as_past() {
         let mut clock = ServerClock::default();
-        assert!(clock.is_past(at(0, 0), u64::MAX), "no sample, no patch");
+        assert_eq!(clock.judge(at(0, 0), u64::MAX), Deadline::Past, "no sample, no patch");
         clock.sample(at(0, 0), at(100, 100), 5_000);
-        assert!(!clock.is_past(at(100, 100), 5_101));
-        assert!(clock.is_past(at(100, 100), 5_100), "it may be 5100 there now");
+        assert_eq!(clock.judge(at(100, 100), 5_101), Deadline::Ahead);
+        assert_eq!(clock.judge(at(100, 100), 5_100), Deadline::Past, "it may be 5100 there now");
         assert_eq!(clock.estimate(at(100, 100)), 5_050);
     }
 
     #[test]
-    fn j02_the_larger_delta_counts() {
+    fn j02_b79_where_the_clocks_disagree_neither_is_believed() {
         let mut clock = ServerClock::default();
         clock.sample(at(0, 0), at(0, 0), 1_000);
-        assert!(clock.is_past(at(10, 600_000), 2_000), "the monotonic clock slept");
-        assert!(clock.is_past(at(600_000, 10), 2_000), "the wall clock was set back");
+        assert_eq!(clock.judge(at(10, 600_000), 2_000), Deadline::Disputed, "one slept, or the other was set");
+        assert_eq!(clock.judge(at(600_000, 10), 2_000), Deadline::Disputed);
+        assert_eq!(clock.judge(at(10, 600_000), 700_000), Deadline::Ahead, "it is ahead by either");
+        assert_eq!(clock.judge(at(5_000, 600_000), 2_000), Deadline::Past, "it is past by either");
+        // The answer judges, by itself.
+        clock.sample(at(10, 600_000), at(12, 600_002), 1_010);
+        assert!(!clock.is_past_by_newest(at(12, 600_002), 2_000));
+        assert!(clock.is_past_by_newest(at(12, 600_002), 1_012));
     }
 
     #[test]

@@ -165,6 +165,20 @@ impl Connection {
         Some(Due::Ping(now.mono_ms))
     }
 
+    /// How long the server and this tab may be silent, in ms.
+    pub const fn heartbeat_ms(&self) -> u64 {
+        self.heartbeat_ms
+    }
+
+    /// A ping out of turn, where there is somebody to hear it; the heartbeat goes on as it was.
+    pub const fn ping_now(&mut self, now: Now) -> Option<u64> {
+        if !matches!(self.phase, Phase::Live { .. }) {
+            return None;
+        }
+        self.ping = Some(now);
+        Some(now.mono_ms)
+    }
+
     /// When [`Connection::due`] may have something.
     pub const fn next_wake(&self) -> Option<u64> {
         match self.phase {

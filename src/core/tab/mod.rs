@@ -6,6 +6,6 @@ mod connection;
 mod identity;
 
 pub use backoff::full_jitter;
-pub use clock::ServerClock;
+pub use clock::{Deadline, ServerClock};
 pub use connection::{Connection, Due, Phase};
 pub use identity::{Claim, ClaimStep, Identity};

@@ -1,9 +1,9 @@
 //! The journal's rules (§4): intents, deadlines, sockets, fences, redelivery, one at a time, proofs.
 
 use patchkeep_core::error::ProblemCode;
-use patchkeep_core::frame::{Homed, ServerFrame};
+use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
 use patchkeep_core::journal::RecordState;
-use patchkeep_core::session::{Event, Notice, ReconcileOutcome, Status};
+use patchkeep_core::session::{Event, Input, Notice, Output, ReconcileOutcome, Status};
 use patchkeep_core::storage::{Durability, StorageFault};
 use patchkeep_rules::world::{HandlerMode, ReconcileMode, World};
 
@@ -30,6 +30,95 @@ fn j02_the_deadline_is_checked_again_in_the_task_that_calls() {
     w.release_store();
     assert_eq!(told(&mut w), ["refuse 1 expired"]);
     assert!(w.handled.is_empty());
+}
+
+#[test]
+fn j02_b79_a_clock_that_was_set_is_judged_by_the_server() {
+    const DAY_MS: i64 = 86_400_000;
+    for set in [DAY_MS, -DAY_MS] {
+        let mut w = world(Homed::Elsewhere);
+        w.wall_set_ms = set;
+        deliver(&mut w, 1, 1);
+        assert_eq!(told(&mut w), ["ack 1 new"], "the deadline is a minute ahead, as the server says");
+        let is_told = |n: &Notice| matches!(n, Notice::Problem { code: ProblemCode::ClocksDisagree, .. });
+        assert_eq!(w.notices.iter().any(is_told), set > 0, "set back, it is ahead by either clock");
+        // Slept over by the one clock alone: the deadline has passed, as the server says.
+        let late = patch(&w, 2, 1);
+        w.now_ms += 61_000;
+        w.wall_set_ms -= 61_000;
+        w.receive(ServerFrame::Patch(late).encode());
+        assert_eq!(told(&mut w), ["refuse 1 expired"]);
+    }
+}
+
+#[test]
+fn j02_b79_a_server_that_does_not_answer_is_waited_for_one_heartbeat() {
+    let mut w = world(Homed::Elsewhere);
+    (w.wall_set_ms, w.pongs) = (86_400_000, false);
+    deliver(&mut w, 1, 1);
+    assert_eq!(told(&mut w), Vec::<String>::new(), "it waits");
+    // Meanwhile it is applying, once (J5, J12).
+    query(&mut w, 1, 2);
+    assert_eq!(told(&mut w), ["state 2 applying"]);
+    w.advance(15_000);
+    assert_eq!((told(&mut w), w.handled.len()), (vec!["refuse 2 expired".to_owned()], 0));
+}
+
+#[test]
+fn j02_b79_it_is_asked_again_in_the_task_that_calls() {
+    let mut w = world(Homed::Elsewhere);
+    w.hold_store = true;
+    deliver(&mut w, 1, 1);
+    (w.wall_set_ms, w.pongs) = (86_400_000, false);
+    w.release_store();
+    assert_eq!((told(&mut w), w.handled.len()), (vec![], 0), "it waits, with its intent written");
+    w.cut();
+    assert_eq!(w.record(id(1)), None, "dropped with its socket (J3)");
+    w.pongs = true;
+    w.connect(false);
+    deliver(&mut w, 1, 2);
+    assert_eq!(told(&mut w), ["ack 2 new"]);
+}
+
+#[test]
+fn j03_a_call_the_host_was_not_given_yet_is_taken_back() {
+    type Host = fn(&mut World);
+    let replaces: Host = |w| w.open_document(&doc(), Homed::Elsewhere, None, false);
+    let closes: Host = |w| {
+        let (now, incarnation) = (w.now(), w.open[&doc()].incarnation);
+        w.session.as_mut().unwrap().close_document(now, &doc(), incarnation).unwrap();
+        w.happen(Event::Timer);
+    };
+    let loses: Host = |w| w.cut();
+    let sleeps: Host = |w| w.happen(Event::Suspend);
+    let host = [(replaces, "refuse 1 wrong_incarnation"), (closes, "refuse 1 not_open"), (loses, ""), (sleeps, "")];
+    for (acts, answer) in host {
+        let mut w = world(Homed::Elsewhere);
+        w.hold_store = true;
+        deliver(&mut w, 1, 1);
+        let intent = w.held.pop_front().unwrap();
+        let outcome = w.store.run(&intent);
+        let event = Event::Transaction { id: intent.id, outcome };
+        let (now, random) = (w.now(), w.fresh());
+        // The outputs of this are news for the host before they are the call, and the host acts on news.
+        w.session.as_mut().unwrap().handle(Input { now, random, event });
+        acts(&mut w);
+        let answers: Vec<_> = told(&mut w).into_iter().filter(|t| t != "close").collect();
+        assert_eq!(answers.join(" "), answer);
+        assert_eq!((w.handled.len(), w.record(id(1))), (0, None), "{answer}");
+    }
+}
+
+#[test]
+fn j05_a_garbled_duplicate_of_a_patch_under_way_is_answered_once() {
+    let mut w = world(Homed::Elsewhere);
+    w.hold_store = true;
+    deliver(&mut w, 1, 1);
+    let garbled = ServerFrame::Patch(patch(&w, 1, 2)).encode().replace("\"guarded\":false", "\"guarded\":0");
+    w.receive(garbled);
+    assert_eq!(told(&mut w), Vec::<String>::new(), "its own answer is on the way");
+    w.release_store();
+    assert_eq!(told(&mut w), ["ack 1 new"]);
 }
 
 #[test]
@@ -354,6 +443,7 @@ fn j11_a_corrupt_record_makes_silence_prove_nothing() {
         durability: Durability::Strict,
         fault: None,
         records: vec!["{\"doc\":".into()],
+        visible: true,
         config: Config::default(),
     };
     let session = Session::new(start);
@@ -464,4 +554,55 @@ fn j01_d1_an_intent_is_not_taken_out_by_a_remove_that_was_queued_before_it() {
     assert_eq!(w.handled, [id(9), id(1)]);
     let stored = w.store.texts(w.tab_id());
     assert!(stored.iter().any(|text| text.contains(&id(1).to_string())), "{stored:?}");
+}
+
+#[test]
+fn t04_d18_a_page_that_falls_asleep_again_is_not_woken_by_an_epoch_read_before() {
+    let mut w = world(Homed::Elsewhere);
+    let read = |w: &mut World| step(w, Event::EpochRead(Ok(1)));
+    assert!(step(&mut w, Event::Resume).is_empty(), "it did not sleep");
+    step(&mut w, Event::Suspend);
+    assert!(step(&mut w, Event::Resume).iter().any(|o| matches!(o, Output::ReadEpoch)));
+    step(&mut w, Event::Suspend);
+    assert!(!connects(&read(&mut w)), "it sleeps");
+    assert!(step(&mut w, Event::Resume).iter().any(|o| matches!(o, Output::ReadEpoch)), "read anew");
+    assert!(connects(&read(&mut w)));
+}
+
+#[test]
+fn t04_d18_two_sleeps_need_two_reads() {
+    let mut w = world(Homed::Elsewhere);
+    for event in [Event::Suspend, Event::Resume, Event::Suspend, Event::Resume] {
+        step(&mut w, event);
+    }
+    assert!(!connects(&step(&mut w, Event::EpochRead(Ok(1)))), "that was read before the second sleep");
+    assert!(connects(&step(&mut w, Event::EpochRead(Ok(1)))));
+}
+
+#[test]
+fn t04_d18_a_held_connection_sleeps_too() {
+    let mut w = world(Homed::Elsewhere);
+    w.receive(ServerFrame::Reject(RejectCode::Unauthorized).encode());
+    step(&mut w, Event::Suspend);
+    assert!(!connects(&step(&mut w, Event::Reconnect)), "the host has credentials, and the page sleeps");
+    step(&mut w, Event::Resume);
+    assert!(connects(&step(&mut w, Event::EpochRead(Ok(1)))), "after the epoch was read");
+    // Without that word it is held as before.
+    let mut w = world(Homed::Elsewhere);
+    w.receive(ServerFrame::Reject(RejectCode::Unauthorized).encode());
+    step(&mut w, Event::Suspend);
+    step(&mut w, Event::Resume);
+    assert!(!connects(&step(&mut w, Event::EpochRead(Ok(1)))));
+}
+
+/// What the session asks for when this happens; nothing of it is done.
+fn step(w: &mut World, event: Event) -> Vec<Output> {
+    let (now, random) = (w.now(), w.fresh());
+    let session = w.session.as_mut().unwrap();
+    session.handle(Input { now, random, event });
+    std::iter::from_fn(|| session.poll()).collect()
+}
+
+fn connects(outputs: &[Output]) -> bool {
+    outputs.iter().any(|o| matches!(o, Output::Connect { .. }))
 }

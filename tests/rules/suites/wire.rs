@@ -1,11 +1,11 @@
 //! The socket and hostile frames (§3).
 
 use patchkeep_core::error::ProblemCode;
-use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
+use patchkeep_core::frame::{ConfirmedAs, Homed, Reason, RejectCode, ReportedState, ServerFrame, TabFrame};
 use patchkeep_core::session::{ConnectionState, Event, Notice, SocketEvent, Status};
 use patchkeep_rules::world::World;
 
-use crate::support::{deliver, patch, text, told, world};
+use crate::support::{deliver, id, patch, text, told, world};
 
 fn problems(w: &World) -> Vec<ProblemCode> {
     w.notices.iter().filter_map(|n| if let Notice::Problem { code, .. } = n { Some(*code) } else { None }).collect()
@@ -81,6 +81,72 @@ fn b16_what_a_rejection_means() {
     assert_eq!(reject(RejectCode::PrincipalMismatch), held(RejectCode::PrincipalMismatch));
     assert_eq!(reject(RejectCode::UnsupportedProtocol), (ConnectionState::Ended, Status::Live, false));
     assert_eq!(reject(RejectCode::StaleEpoch), (ConnectionState::Ended, Status::Fenced, false));
+    assert_eq!(reject(RejectCode::SettledElsewhere), (ConnectionState::Ended, Status::Fenced, false));
+    let mut w = world(Homed::Elsewhere);
+    w.receive(ServerFrame::Reject(RejectCode::TooManySockets).encode());
+    let connection = w.session.as_ref().unwrap().connection();
+    assert!(matches!(connection, ConnectionState::Waiting { .. }), "later there may be room: {connection:?}");
+}
+
+#[test]
+fn s03_a_close_code_without_its_frame_refuses_nothing() {
+    for code in RejectCode::ALL.iter().map(|r| r.close_code()) {
+        let mut w = world(Homed::Elsewhere);
+        let conn = w.connected.take().unwrap();
+        w.happen(Event::Socket { conn, event: SocketEvent::Closed { code } });
+        w.advance(60_000);
+        assert_eq!((w.status(), w.wanted.is_some()), (Some(Status::Live), true), "{code}: other software uses it too");
+    }
+}
+
+#[test]
+fn s03_words_of_a_newer_server_read_as_the_weakest_of_their_kind() {
+    let mut w = world(Homed::Elsewhere);
+    deliver(&mut w, 1, 1);
+    let confirmed = ServerFrame::PatchConfirmed(vec![(id(1), ConfirmedAs::Done)]).encode();
+    w.receive(confirmed.replace("done", "engraved"));
+    let record = w.record(id(1)).unwrap();
+    assert_eq!((record.confirmed, record.flushed), (Some(ConfirmedAs::Unknown), false));
+    w.receive(ServerFrame::Reject(RejectCode::StaleEpoch).encode().replace("stale_epoch", "full_moon"));
+    w.advance(60_000);
+    assert_eq!((w.status(), w.wanted.is_some()), (Some(Status::Live), true));
+    assert!(problems(&w).contains(&ProblemCode::ConnectionRefused));
+}
+
+#[test]
+fn s03_words_of_a_newer_tab_read_as_the_weakest_of_their_kind() {
+    let refusal =
+        r#"{"type":"patch_refuse","patch_id":"018900000000700080000000000000ff","delivery":2,"reason":"too_shy"}"#;
+    let refusal = refusal.replace("018900000000700080000000000000ff", &id(1).to_string());
+    let expected = TabFrame::PatchRefuse { patch_id: id(1), delivery: 2, reason: Reason::HandlerRefused, detail: None };
+    assert_eq!(TabFrame::decode(&refusal), Ok(expected), "a refusal is a refusal");
+    let state = refusal.replace("patch_refuse", "patch_state").replace("\"reason\"", "\"state\"");
+    let expected = TabFrame::PatchState { patch_id: id(1), delivery: 2, state: ReportedState::Unknown, reason: None };
+    assert_eq!(TabFrame::decode(&state), Ok(expected));
+}
+
+#[test]
+fn s05_the_server_hears_at_once_whether_the_page_can_be_seen() {
+    let mut w = world(Homed::Elsewhere);
+    let heard = |w: &mut World| {
+        let seen = std::mem::take(&mut w.sent).into_iter().filter_map(|frame| match frame {
+            TabFrame::Ping { visible, .. } => Some(visible),
+            TabFrame::Hello(hello) => Some(hello.visible),
+            _ => None,
+        });
+        seen.collect::<Vec<_>>()
+    };
+    w.happen(Event::Visible(true));
+    assert!(heard(&mut w).is_empty(), "no news");
+    w.happen(Event::Visible(false));
+    assert_eq!(heard(&mut w), [false]);
+    w.cut();
+    w.connect(false);
+    assert_eq!(heard(&mut w), [false], "hello says it too");
+    w.happen(Event::Visible(true));
+    assert_eq!(heard(&mut w), [true]);
+    w.advance(15_000);
+    assert_eq!(heard(&mut w), [true], "and every heartbeat");
 }
 
 #[test]
@@ -109,7 +175,6 @@ fn b15_events_of_an_earlier_socket_are_nothing() {
 
 #[test]
 fn b17_after_1009_the_same_hello_is_not_sent_again() {
-    use patchkeep_core::frame::TabFrame;
     let mut w = world(Homed::Server);
     deliver(&mut w, 1, 1);
     let conn = w.connected.take().unwrap();

@@ -179,7 +179,7 @@ async fn handle<S: Store>(
         TabFrame::Hello(_) => tracing::warn!(conn = %session.conn, "a second hello"),
         TabFrame::Open(open) => service::open(app, boot, session, open).await?,
         TabFrame::Close { doc, incarnation } => service::close(boot, session, &doc, incarnation),
-        TabFrame::Ping { t } => {
+        TabFrame::Ping { t, .. } => {
             boot.hub.send(session.tab_id, &session.conn, &ServerFrame::Pong { t, now: app.now() });
         }
         TabFrame::PatchStart { patch_id, delivery } => tracing::debug!(%patch_id, delivery, "started"),

@@ -271,7 +271,7 @@ async fn r05_an_older_socket_of_the_tab_no_longer_counts() {
     let patch = old.socket.patch().await;
     // What goes out is slow from here on, so that the older socket can still be heard while the new one says hello.
     world.server.faults().delay_ms(500);
-    old.socket.send(&TabFrame::Ping { t: 1 }).await;
+    old.socket.send(&TabFrame::Ping { t: 1, visible: true }).await;
     let next = old.who.reloaded();
     let mut new = Socket::connect(&world, next.token).await;
     let open = crate::tab::listed(elsewhere("d1", incarnation()), &patch, ReportedState::Unknown);

@@ -61,7 +61,7 @@ async fn b17_bad_frames_cost_nothing_but_themselves() {
     let world = World::with(|c| c.max_frame_bytes = 8192).await;
     let mut socket = Socket::connect(&world, TOKEN).await;
     socket.send_text("before hello").await;
-    socket.send(&TabFrame::Ping { t: 1 }).await;
+    socket.send(&TabFrame::Ping { t: 1, visible: true }).await;
     let who = Identity::new();
     let inc = incarnation();
     socket.send(&TabFrame::Hello(who.hello(vec![open_doc("d1", inc)]))).await;

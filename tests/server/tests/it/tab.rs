@@ -73,6 +73,7 @@ impl Identity {
             journal_id: self.journal_id,
             docs,
             adopted: Vec::new(),
+            visible: true,
             features: Vec::new(),
         }
     }
@@ -81,7 +82,7 @@ impl Identity {
 /// A document as a tab has it open, at home on the server, with nothing to report.
 pub fn open_doc(doc: &str, incarnation: Incarnation) -> OpenDoc {
     let doc = DocId::new(doc).unwrap();
-    OpenDoc { doc, incarnation, homed: Homed::Server, base_seq: 1, unconfirmed: Vec::new() }
+    OpenDoc { doc, incarnation, generation: 1, homed: Homed::Server, base_seq: 1, unconfirmed: Vec::new() }
 }
 
 /// The same with a local draft.
@@ -213,7 +214,7 @@ impl Socket {
 
     async fn ping(&mut self) -> u64 {
         let t = u64::from(uuid::Uuid::new_v4().as_fields().0);
-        self.send(&TabFrame::Ping { t }).await;
+        self.send(&TabFrame::Ping { t, visible: true }).await;
         t
     }
 

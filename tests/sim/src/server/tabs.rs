@@ -39,7 +39,7 @@ impl Sim {
                     tab.open.remove(&doc);
                 }
             }
-            TabFrame::Ping { t } => {
+            TabFrame::Ping { t, .. } => {
                 let pong = ServerFrame::Pong { t, now: self.server_now() };
                 self.send_frame(session.tab_id, Some(&session.conn), &pong);
             }

@@ -61,6 +61,7 @@ impl Sim {
             durability: if self.is(Mutant::RelaxedAsStrict) { Durability::Strict } else { self.setup.durability },
             fault: None,
             records,
+            visible: true,
             config: Config { handler_timeout_ms: HANDLER_TIMEOUT_MS, ..Config::default() },
         });
         let context = Context {
