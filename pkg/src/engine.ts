@@ -12,6 +12,8 @@ export interface EngineSession {
   records(): string;
   /** The journal as lines of JSON, a header first. */
   exportJournal(): string;
+  /** The database of this principal's journals, whether this session's is there or in memory. */
+  databaseName(): string;
   openDocument(
     doc: string,
     baseSeq: number,
@@ -76,6 +78,8 @@ export interface Sink {
   unconfirmedEdits(doc: string): boolean;
   reconcile(call: number, incarnation: string, record: string): void;
   notice(kind: string, json: string): void;
+  /** Another connection holds the opening of the storage up. */
+  storageBlocked(): void;
   binary(data: Blob | ArrayBuffer): void;
   url(): Promise<string>;
 }
@@ -87,6 +91,7 @@ export interface Engine {
     sink: Sink,
     principal: string,
     durability: string,
+    storageTimeoutMs: number,
     handlerTimeoutMs: number,
     binaryType: string,
   ): Promise<EngineSession>;

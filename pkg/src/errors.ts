@@ -16,6 +16,8 @@ export type PatchkeepErrorCode =
   | "not_initialized"
   | "transaction_over"
   | "store_missing"
+  | "storage_sound"
+  | "storage_blocked"
   | "wasm_unavailable"
   | "wasm_unsupported"
   | "internal";
@@ -84,6 +86,8 @@ const MESSAGES: Readonly<Record<PatchkeepErrorCode, string>> = {
   crashed: "the engine crashed; reload the page",
   transaction_over: "the transaction takes no more requests: nothing but its own requests may be awaited before putIn",
   store_missing: "the transaction does not cover the store `patchkeep` for writing, or upgrade(db) never made it",
+  storage_sound: "nothing is wrong with the storage; nothing was deleted",
+  storage_blocked: "another tab holds the storage; it is deleted once that is closed",
   not_initialized: "`init` of patchkeep/slim was not called",
   session_exists: "this page has an open session of that principal already",
   wasm_unavailable: "the WebAssembly module could not be loaded",

@@ -25,13 +25,23 @@ export function checkSessionOptions(options: SessionOptions): SessionOptions {
   if (storage?.durability !== undefined && !DURABILITIES.has(storage.durability)) {
     throw invalid("storage.durability");
   }
-  if (handlerTimeoutMs !== undefined && !(Number.isSafeInteger(handlerTimeoutMs) && handlerTimeoutMs > 0)) {
+  if (!isTime(storage?.timeoutMs)) {
+    throw invalid("storage.timeoutMs");
+  }
+  if (storage?.onBlocked !== undefined && typeof storage.onBlocked !== "function") {
+    throw invalid("storage.onBlocked");
+  }
+  if (!isTime(handlerTimeoutMs)) {
     throw invalid("handlerTimeoutMs");
   }
   if (signal !== undefined && !(signal instanceof AbortSignal)) {
     throw invalid("signal");
   }
   return { ...options, socket: { ...socket }, ...(http === undefined ? {} : { http: { ...http } }) };
+}
+
+function isTime(ms: number | undefined): boolean {
+  return ms === undefined || (Number.isSafeInteger(ms) && ms > 0);
 }
 
 function isPrincipal(text: string): boolean {

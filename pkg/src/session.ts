@@ -8,6 +8,7 @@ import { type SessionEventMap, TypedEventTarget } from "./events.js";
 import { type Answer, runHandler, runReconcile } from "./handlers.js";
 import { crashed, whenCrashed } from "./init.js";
 import { checkSessionOptions } from "./options.js";
+import { resetDatabase } from "./reset.js";
 import { sharing } from "./sharing.js";
 import type {
   ConnectionState,
@@ -89,11 +90,12 @@ export class Session extends TypedEventTarget<SessionEventMap> {
   static async open(engine: Engine, options: SessionOptions): Promise<Session> {
     const session = new Session(options);
     const durability = options.storage?.durability ?? "strict";
+    const storageTimeout = options.storage?.timeoutMs ?? DEFAULT_STORAGE_TIMEOUT_MS;
     const timeout = options.handlerTimeoutMs ?? DEFAULT_HANDLER_TIMEOUT_MS;
     const binaryType = options.socket.binaryType ?? "blob";
     const sink = session.#sink();
     try {
-      session.#engine = await engine.openSession(sink, options.principal, durability, timeout, binaryType);
+      session.#engine = await engine.openSession(sink, options.principal, durability, storageTimeout, timeout, binaryType);
     } catch (thrown) {
       throw isTrap(thrown) ? new PatchkeepError("crashed", undefined, { cause: thrown }) : readError(thrown);
     }
@@ -167,6 +169,25 @@ export class Session extends TypedEventTarget<SessionEventMap> {
    */
   exportJournal(): string {
     return this.#call((engine) => engine.exportJournal());
+  }
+
+  /**
+   * Deletes the principal's journals in this browser, where they are damaged (`storage_corrupt`), and resolves to what
+   * could be read out of them, as lines of JSON for a person to look at. Tabs that still use them go on in memory, as
+   * this session does; the next load begins a journal anew. What only the damaged journal knew is `unknown` for good.
+   *
+   * Rejects with `storage_sound` where nothing is damaged, and with `storage_blocked` where the deletion has to wait for
+   * another tab.
+   */
+  async resetStorage(): Promise<string> {
+    if (this.#fault !== "storage_corrupt") {
+      throw new PatchkeepError("storage_sound");
+    }
+    const name = this.#call((engine) => engine.databaseName());
+    const lines = await resetDatabase(name, this.#options.storage?.timeoutMs ?? DEFAULT_STORAGE_TIMEOUT_MS);
+    this.#fault = "storage_evicted";
+    this.#changed();
+    return lines;
   }
 
   /** The records as they change, from now on, until the session ends or the loop is left; of one record the newest. */
@@ -403,6 +424,13 @@ export class Session extends TypedEventTarget<SessionEventMap> {
         }
       },
       binary: (data) => this.#emitSoon(() => this.emit("binary", data)),
+      storageBlocked: () => {
+        try {
+          this.#options.storage?.onBlocked?.();
+        } catch (error) {
+          reportError(error);
+        }
+      },
       url: async () => String(await this.#options.socket.url()),
     };
   }
@@ -495,6 +523,7 @@ function isTrap(thrown: unknown): boolean {
 }
 
 const DEFAULT_HANDLER_TIMEOUT_MS = 30_000;
+const DEFAULT_STORAGE_TIMEOUT_MS = 5_000;
 
 /** What can be read of a session that is being opened; nobody holds it yet. */
 const NOTHING_YET: SessionInfo = {

@@ -246,7 +246,7 @@ function forwarding<T extends object>(target: () => T | undefined, own: Partial<
 }
 
 /** What a session may still say and read once it has left: handlers that run settle, and nothing of that is dropped (J3). */
-const AFTERWARDS: ReadonlySet<PropertyKey> = new Set(["info", "records", "exportJournal", "handlerAnswered", "reconcileAnswered", "stillWanted"]);
+const AFTERWARDS: ReadonlySet<PropertyKey> = new Set(["info", "records", "exportJournal", "databaseName", "handlerAnswered", "reconcileAnswered", "stillWanted"]);
 
 type Tail<T extends readonly unknown[]> = T extends readonly [unknown, ...infer Rest] ? Rest : never;
 
@@ -258,4 +258,4 @@ function registry(): Map<string, Promise<Shared | undefined>> {
 }
 
 /** Copies whose `engine.ts` has another shape have another number, and open no second session beside this one. */
-const REGISTRY = Symbol.for("patchkeep.engines.v1");
+const REGISTRY = Symbol.for("patchkeep.engines.v2");

@@ -218,8 +218,14 @@ export interface SessionOptions {
     /** Asked for each request, never stored. */
     readonly headers?: () => HeadersInit | Promise<HeadersInit>;
   };
-  /** `strict` (default), `relaxed` or `memory`; what is really given is `session.durability`. */
-  readonly storage?: { readonly durability?: Durability };
+  readonly storage?: {
+    /** `strict` (default), `relaxed` or `memory`; what is really given is `session.durability`. */
+    readonly durability?: Durability;
+    /** How long storage may take to open before the session goes on in memory (`storage_blocked`). Default 5 000. */
+    readonly timeoutMs?: number;
+    /** Called at once where another tab holds the opening up; it is waited for until `timeoutMs` has passed. */
+    readonly onBlocked?: () => void;
+  };
   /** How long a handler or reconcile hook may take before its patch is reported as unknown. Default 30 000. */
   readonly handlerTimeoutMs?: number;
   /** Aborting gives up opening, or closes the session. */
@@ -242,6 +248,7 @@ export type StorageFault =
   | "storage_corrupt"
   | "storage_newer_than_code"
   | "storage_closed"
+  | "storage_blocked"
   | "storage_failed";
 
 /** Something that went wrong without stopping anything. */

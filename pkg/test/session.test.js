@@ -14,7 +14,7 @@ const heard = (session, ...types) => {
 
 test("what the module says is what is read", async () => {
   const { session, engine } = await openFake({ storage: { durability: "relaxed" }, handlerTimeoutMs: 5 });
-  assert.deepEqual(engine.given, ["ws/user", "relaxed", 5, "blob"]);
+  assert.deepEqual(engine.given, ["ws/user", "relaxed", 5_000, 5, "blob"]);
   const { tabId, epoch, contextId, journalId, identity, durability, status, connection } = session;
   assert.deepEqual(
     { tabId, epoch, contextId, journalId, identity, durability, status, connection },

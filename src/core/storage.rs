@@ -97,6 +97,8 @@ pub enum StorageFault {
     Newer,
     /// The connection to it died and could not be made again.
     Closed,
+    /// It did not open in time: another tab, a deletion under way or the engine holds it up.
+    Blocked,
     /// Another failure of the engine.
     Failed,
 }
@@ -111,6 +113,7 @@ impl StorageFault {
             Self::Corrupt => "storage_corrupt",
             Self::Newer => "storage_newer_than_code",
             Self::Closed => "storage_closed",
+            Self::Blocked => "storage_blocked",
             Self::Failed => "storage_failed",
         }
     }

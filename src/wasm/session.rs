@@ -32,6 +32,7 @@ pub async fn open_session(
     sink: Sink,
     principal: String,
     durability: String,
+    storage_timeout_ms: f64,
     handler_timeout_ms: f64,
     binary_type: String,
 ) -> Result<EngineSession, JsValue> {
@@ -42,7 +43,8 @@ pub async fn open_session(
     };
     let binary_type = if binary_type == "arraybuffer" { BinaryType::Arraybuffer } else { BinaryType::Blob };
     let config = Config { handler_timeout_ms: handler_timeout_ms as u64, ..Config::default() };
-    let options = Options { principal, durability, config, binary_type };
+    let storage_timeout_ms = storage_timeout_ms as u64;
+    let options = Options { principal, durability, storage_timeout_ms, config, binary_type };
     let driver = open(options, Rc::new(sink)).await.map_err(|_| JsValue::from_str("session_exists"))?;
     Ok(EngineSession(driver))
 }
@@ -57,6 +59,12 @@ impl EngineSession {
     /// Every record.
     pub fn records(&self) -> String {
         text::records(&self.0.read(Session::records))
+    }
+
+    /// The database of this principal's journals.
+    #[wasm_bindgen(js_name = databaseName)]
+    pub fn database_name(&self) -> String {
+        self.0.database_name()
     }
 
     /// The journal as lines of JSON, a header first.

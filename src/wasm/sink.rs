@@ -39,6 +39,9 @@ extern "C" {
     #[wasm_bindgen(method, catch)]
     fn notice(this: &Sink, kind: &str, json: &str) -> Result<(), JsValue>;
 
+    #[wasm_bindgen(method, catch, js_name = storageBlocked)]
+    fn storage_blocked(this: &Sink) -> Result<(), JsValue>;
+
     #[wasm_bindgen(method, catch)]
     fn binary(this: &Sink, data: &JsValue) -> Result<(), JsValue>;
 
@@ -80,6 +83,10 @@ impl Host for Sink {
     fn notice(&self, notice: &Notice) {
         let (kind, json) = text::notice(notice);
         let _ = Self::notice(self, kind, &json);
+    }
+
+    fn storage_blocked(&self) {
+        let _ = Self::storage_blocked(self);
     }
 
     fn binary(&self, data: &JsValue) {

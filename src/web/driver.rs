@@ -18,6 +18,7 @@ use wasm_bindgen::JsValue;
 use web_sys::{BinaryType, Headers};
 
 use crate::host::Host;
+use crate::idb::database_name;
 use crate::identity::Place;
 use crate::lifecycle::Lifecycle;
 use crate::oneshot::{Receiver, Sender, oneshot};
@@ -103,6 +104,11 @@ impl Driver {
     /// Reads from the session. Nothing may call into JavaScript meanwhile.
     pub fn read<T>(&self, read: impl FnOnce(&Session) -> T) -> T {
         read(&self.session.borrow())
+    }
+
+    /// The database of this principal's journals, whether this session's is there or in memory.
+    pub fn database_name(&self) -> String {
+        database_name(&self.principal)
     }
 
     /// Hands in what happened, and does what follows from it, unless that is being done already.

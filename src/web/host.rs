@@ -17,6 +17,8 @@ pub trait Host {
     fn reconcile(&self, call: &ReconcileCall);
     /// Tells of something.
     fn notice(&self, notice: &Notice);
+    /// Another connection holds the opening of the storage up; it is waited for a while yet.
+    fn storage_blocked(&self);
     /// Hands over a binary frame as it came.
     fn binary(&self, data: &JsValue);
 }

@@ -10,7 +10,7 @@ use web_sys::BinaryType;
 
 use crate::driver::{Driver, Parts};
 use crate::host::Host;
-use crate::idb::{IdbStore, database_name};
+use crate::idb::{IdbStore, Patience, database_name};
 use crate::identity::{Held, Place, SessionExists};
 use crate::lifecycle::page_is_visible;
 use crate::memory::MemoryStore;
@@ -24,6 +24,8 @@ pub struct Options {
     pub principal: String,
     /// What the journal shall promise.
     pub durability: Durability,
+    /// How long storage may take to open, in ms (J11).
+    pub storage_timeout_ms: u64,
     /// Limits.
     pub config: Config,
     /// How binary frames are handed over.
@@ -35,9 +37,11 @@ pub struct Options {
 /// # Errors
 /// [`SessionExists`].
 pub async fn open(options: Options, host: Rc<dyn Host>) -> Result<Rc<Driver>, SessionExists> {
-    let Options { principal, durability, config, binary_type } = options;
+    let Options { principal, durability, storage_timeout_ms, config, binary_type } = options;
     let mut place = Place::take(&principal)?;
-    let journal = take_journal(&principal, durability, &mut place).await;
+    let told = Rc::clone(&host);
+    let patience = Patience::new(storage_timeout_ms, Rc::new(move || told.storage_blocked()));
+    let journal = take_journal(&principal, durability, &patience, &mut place).await;
     let Journal { store, held, claimed, durability, fault } = journal;
     let identity = Identity {
         tab_id: held.tab_id,
@@ -69,20 +73,22 @@ struct Journal {
 }
 
 /// Takes the journal and the tab id that belongs to it: the durable one, or one that begins now and ends with the page.
-async fn take_journal(principal: &str, wanted: Durability, place: &mut Place) -> Journal {
+async fn take_journal(principal: &str, wanted: Durability, patience: &Patience, place: &mut Place) -> Journal {
     if wanted == Durability::Memory {
         return memory_journal(place, None).await;
     }
-    let store = match IdbStore::open(database_name(principal)).await {
-        Ok(store) => store,
+    let (store, is_repaired) = match IdbStore::open(database_name(principal), patience).await {
+        Ok(opened) => opened,
         Err(fault) => return memory_journal(place, Some(fault)).await,
     };
     let held = place.claim(true).await;
-    match claim(&store, held, wanted == Durability::Strict).await {
+    match claim(&store, held, wanted == Durability::Strict, Some(patience)).await {
         Ok(claimed) => {
             place.confirm(held, claimed.epoch);
             let durability = if claimed.strict { Durability::Strict } else { Durability::Relaxed };
-            Journal { store: Rc::new(store), held, claimed, durability, fault: None }
+            // What the missing stores held is gone, and the journal is as good as a new one.
+            let fault = is_repaired.then_some(StorageFault::Evicted);
+            Journal { store: Rc::new(store), held, claimed, durability, fault }
         }
         Err(fault) => {
             store.close();
@@ -97,7 +103,7 @@ async fn memory_journal(place: &mut Place, fault: Option<StorageFault>) -> Journ
     let store = MemoryStore::default();
     // Nothing is resumed: the epoch of a stored id cannot be known here.
     let held = Held { remember: false, ..place.claim(false).await };
-    let claimed = claim(&store, held, false).await.unwrap_or_else(|_| Claimed {
+    let claimed = claim(&store, held, false, None).await.unwrap_or_else(|_| Claimed {
         epoch: held.last_epoch + 1,
         journal_id: JournalId(random::uuid()),
         records: Vec::new(),
@@ -107,8 +113,15 @@ async fn memory_journal(place: &mut Place, fault: Option<StorageFault>) -> Journ
     Journal { store: Rc::new(store), held, claimed, durability: Durability::Memory, fault }
 }
 
-async fn claim(store: &dyn Store, held: Held, strict: bool) -> Result<Claimed, StorageFault> {
+async fn claim(
+    store: &dyn Store,
+    held: Held,
+    strict: bool,
+    patience: Option<&Patience>,
+) -> Result<Claimed, StorageFault> {
     let (sender, receiver) = oneshot();
+    let late = sender.clone();
+    let _timer = patience.map(|patience| patience.timer(move || late.send(Err(StorageFault::Blocked))));
     let claim =
         Claim { tab_id: held.tab_id, fresh_journal_id: JournalId(random::uuid()), above: held.last_epoch, strict };
     store.claim(claim, Box::new(move |claimed| sender.send(claimed)));

@@ -84,7 +84,8 @@ impl Tab {
         Reflect::set(&js_sys::global(), &"WebSocket".into(), &socket).expect("WebSocket can be replaced");
         let sink = tab.run("return host.sink()").await;
         Reflect::set(&tab.host, &"principal".into(), &principal.into()).expect("the host takes it");
-        let session = open_session(sink.unchecked_into(), principal.into(), durability.into(), 30_000.0, "blob".into());
+        let session =
+            open_session(sink.unchecked_into(), principal.into(), durability.into(), 5_000.0, 30_000.0, "blob".into());
         let session: EngineSession = session.await.expect("the session opens");
         Reflect::set(&tab.host, &"engine".into(), &session.into()).expect("the host takes it");
         tab.run("return host.tick()").await;

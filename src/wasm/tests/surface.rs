@@ -35,6 +35,7 @@ async fn a_second_session_of_the_principal_is_told() {
         wasm_bindgen::JsCast::unchecked_into(sink),
         "test/twice".into(),
         "memory".into(),
+        5_000.0,
         1.0,
         "blob".into(),
     );
@@ -77,10 +78,10 @@ async fn a_mark_names_what_is_in_the_text() {
     let tab = Tab::live("").await;
     tab.patch(7, "x", false).await;
     let mark = tab.run("return host.doc.mark().text()").await.as_string().expect("a text");
-    assert_eq!(mark, "1 00000000-0000-4000-8000-000000000007 ?");
+    assert_eq!(mark, "1 1 00000000-0000-4000-8000-000000000007 ?");
     tab.run("host.doc.flushed(host.doc.mark(), 2)").await;
     let mark = tab.run("return host.doc.mark().text()").await.as_string().expect("a text");
-    assert_eq!(mark, "2 ?");
+    assert_eq!(mark, "2 1 ?");
     tab.close().await;
 }
 

@@ -11,5 +11,6 @@ mod store;
 mod tx;
 
 pub use codec::fault;
+pub use open::Patience;
 pub use schema::database_name;
 pub use store::IdbStore;

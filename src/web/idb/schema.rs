@@ -7,7 +7,7 @@
 //! | `records` | `[tab id, patch id, document]` | a record's checksum and text form; from before there were checksums, the text form alone |
 
 /// The version of the newest migration.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 pub(super) const META: &str = "meta";
 pub(super) const TABS: &str = "tabs";

@@ -18,7 +18,7 @@ use wasm_bindgen_futures::spawn_local;
 use web_sys::{Event, IdbDatabase, IdbVersionChangeEvent};
 
 use super::codec::{self, fault};
-use super::open::{IfMissing, open};
+use super::open::{IfMissing, OpenDatabase, Patience, open};
 use super::schema::{JOURNAL_ID, META, RECORDS, TABS};
 use super::tx::{self, End, Mode, Tx};
 use crate::oneshot::{Receiver, oneshot};
@@ -31,6 +31,7 @@ struct Inner {
     name: String,
     database: RefCell<Option<Opened>>,
     journal_id: Cell<Option<JournalId>>,
+    storage_timeout_ms: u64,
     /// Why nothing more can be stored, once that is so.
     lost: Cell<Option<StorageFault>>,
     on_lost: RefCell<Option<Done<StorageFault>>>,
@@ -44,21 +45,22 @@ struct Opened {
 }
 
 impl IdbStore {
-    /// Opens the database of this name, or makes it.
+    /// Opens the database of this name, or makes it. Also returns whether it lacked stores, which are there now.
     ///
     /// # Errors
     /// Why there is none to be had (J11).
-    pub async fn open(name: String) -> Result<Self, StorageFault> {
+    pub async fn open(name: String, patience: &Patience) -> Result<(Self, bool), StorageFault> {
+        let OpenDatabase { database, is_repaired } = open(&name, IfMissing::Create, patience).await?;
         let inner = Rc::new(Inner {
             name,
             database: RefCell::default(),
             journal_id: Cell::default(),
+            storage_timeout_ms: patience.storage_timeout_ms,
             lost: Cell::default(),
             on_lost: RefCell::default(),
         });
-        let database = open(&inner.name, IfMissing::Create).await?;
         inner.adopt(database);
-        Ok(Self(inner))
+        Ok((Self(inner), is_repaired))
     }
 }
 
@@ -258,8 +260,10 @@ impl Inner {
             return false;
         }
         self.database.take();
-        let reopened = match open(&self.name, IfMissing::Evicted).await {
-            Ok(database) => {
+        // A person waits for nothing here: what holds it up is told as the fault it ends with.
+        let patience = Patience::new(self.storage_timeout_ms, Rc::new(|| {}));
+        let reopened = match open(&self.name, IfMissing::Evicted, &patience).await {
+            Ok(OpenDatabase { database, .. }) => {
                 self.adopt(database);
                 self.check_journal_id().await
             }

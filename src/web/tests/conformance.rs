@@ -4,7 +4,6 @@ use std::future::Future;
 use std::rc::Rc;
 
 use patchkeep_core::storage::{StorageFault, TransactionOutcome, Write};
-use patchkeep_web::idb::IdbStore;
 use patchkeep_web::memory::MemoryStore;
 use patchkeep_web::store::{Claim, Store};
 use wasm_bindgen_test::wasm_bindgen_test;
@@ -20,7 +19,7 @@ macro_rules! for_every_store {
         mod indexed_db {
             use super::*;
             $(#[wasm_bindgen_test] async fn $name() {
-                let store = IdbStore::open(fresh_name()).await.expect("IndexedDB works here");
+                let store = open_store(fresh_name()).await.expect("IndexedDB works here");
                 run(Rc::new(store), super::$name).await;
             })*
         }

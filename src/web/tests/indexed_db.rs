@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use patchkeep_core::storage::{StorageFault, TransactionOutcome};
-use patchkeep_web::idb::{IdbStore, fault};
+use patchkeep_web::idb::fault;
 use patchkeep_web::oneshot::oneshot;
 use patchkeep_web::store::Store;
 use wasm_bindgen::JsValue;
@@ -14,7 +14,7 @@ use crate::support::*;
 
 #[wasm_bindgen_test]
 async fn j01_durability_is_read_back_from_the_transaction() {
-    let store = IdbStore::open(fresh_name()).await.unwrap();
+    let store = open_store(fresh_name()).await.unwrap();
     let claimed = claim(&store, tab(1)).await.unwrap();
     assert!(claimed.strict);
     for strict in [true, false] {
@@ -32,7 +32,7 @@ async fn j01_an_engine_that_does_not_know_the_option_is_believed_to_be_relaxed()
         "",
     )
     .await;
-    let store = IdbStore::open(fresh_name()).await.unwrap();
+    let store = open_store(fresh_name()).await.unwrap();
     let strict = claim(&store, tab(1)).await.map(|claimed| claimed.strict);
     script(
         "Object.defineProperty(IDBTransaction.prototype, 'durability', window.__durability);
@@ -46,11 +46,11 @@ async fn j01_an_engine_that_does_not_know_the_option_is_believed_to_be_relaxed()
 #[wasm_bindgen_test]
 async fn what_was_written_is_there_for_the_next_context() {
     let name = fresh_name();
-    let first = IdbStore::open(name.clone()).await.unwrap();
+    let first = open_store(name.clone()).await.unwrap();
     let epoch = claim(&first, tab(1)).await.unwrap().epoch;
     transact(&first, transaction(tab(1), epoch, vec![put(1, "d", "x")])).await;
     first.close();
-    let second = IdbStore::open(name).await.unwrap();
+    let second = open_store(name).await.unwrap();
     let claimed = claim(&second, tab(1)).await.unwrap();
     assert_eq!((claimed.epoch, claimed.records), (2, vec!["x".to_owned()]));
 }
@@ -58,7 +58,7 @@ async fn what_was_written_is_there_for_the_next_context() {
 #[wasm_bindgen_test]
 async fn j11_a_deleted_database_is_reported_and_stays_away() {
     let name = fresh_name();
-    let store = IdbStore::open(name.clone()).await.unwrap();
+    let store = open_store(name.clone()).await.unwrap();
     claim(&store, tab(1)).await.unwrap();
     let (sender, lost) = oneshot();
     store.on_lost(Box::new(move |fault| sender.send(fault)));
@@ -79,7 +79,7 @@ async fn j11_a_deleted_database_is_reported_and_stays_away() {
 #[wasm_bindgen_test]
 async fn j11_newer_code_gets_its_way_and_older_code_says_so() {
     let name = fresh_name();
-    let store = IdbStore::open(name.clone()).await.unwrap();
+    let store = open_store(name.clone()).await.unwrap();
     claim(&store, tab(1)).await.unwrap();
     let (sender, lost) = oneshot();
     store.on_lost(Box::new(move |fault| sender.send(fault)));
@@ -93,7 +93,7 @@ async fn j11_newer_code_gets_its_way_and_older_code_says_so() {
     )
     .await;
     assert_eq!(lost.await, StorageFault::Newer);
-    assert_eq!(IdbStore::open(name).await.err(), Some(StorageFault::Newer));
+    assert_eq!(open_store(name).await.err(), Some(StorageFault::Newer));
 }
 
 /// Keeps every connection of a name in `window.__connections`, so that a test can end one as the browser would.
@@ -118,7 +118,7 @@ async fn watch_connections() {
 async fn j11_a_dead_connection_is_opened_again_where_the_journal_is_the_same() {
     watch_connections().await;
     let name = fresh_name();
-    let store = IdbStore::open(name.clone()).await.unwrap();
+    let store = open_store(name.clone()).await.unwrap();
     let epoch = claim(&store, tab(1)).await.unwrap().epoch;
     let is_lost = Rc::new(Cell::new(false));
     let lost = Rc::clone(&is_lost);
@@ -137,7 +137,7 @@ async fn j11_a_dead_connection_to_a_journal_that_is_gone_is_an_eviction() {
     watch_connections().await;
     for replace in [false, true] {
         let name = fresh_name();
-        let store = IdbStore::open(name.clone()).await.unwrap();
+        let store = open_store(name.clone()).await.unwrap();
         let epoch = claim(&store, tab(1)).await.unwrap().epoch;
         script(
             "window.__connections[it].close();
@@ -149,7 +149,7 @@ async fn j11_a_dead_connection_to_a_journal_that_is_gone_is_an_eviction() {
         )
         .await;
         if replace {
-            let other = IdbStore::open(name.clone()).await.unwrap();
+            let other = open_store(name.clone()).await.unwrap();
             let fresh =
                 patchkeep_web::store::Claim { tab_id: tab(1), fresh_journal_id: journal(77), above: 0, strict: false };
             claim_with(&other, fresh).await.unwrap();
@@ -164,7 +164,7 @@ async fn j11_a_dead_connection_to_a_journal_that_is_gone_is_an_eviction() {
 async fn j11_an_epoch_that_is_gone_is_an_eviction_at_the_next_write() {
     watch_connections().await;
     let name = fresh_name();
-    let store = IdbStore::open(name.clone()).await.unwrap();
+    let store = open_store(name.clone()).await.unwrap();
     let epoch = claim(&store, tab(1)).await.unwrap().epoch;
     script(
         "return new Promise((done, failed) => {
@@ -183,7 +183,7 @@ async fn j11_an_epoch_that_is_gone_is_an_eviction_at_the_next_write() {
 #[wasm_bindgen_test]
 async fn j11_a_full_store_writes_nothing_and_says_so() {
     let name = fresh_name();
-    let store = IdbStore::open(name).await.unwrap();
+    let store = open_store(name).await.unwrap();
     let epoch = claim(&store, tab(1)).await.unwrap().epoch;
     script(
         "window.__put = IDBObjectStore.prototype.put;
@@ -206,7 +206,7 @@ async fn j11_a_full_store_writes_nothing_and_says_so() {
 async fn j11_no_indexed_db_or_a_forbidden_one_is_unavailable() {
     for replace in [|| Replaced::throwing("indexedDB"), || Replaced::with("indexedDB", &JsValue::UNDEFINED)] {
         let replaced = replace();
-        let opened = IdbStore::open(fresh_name()).await;
+        let opened = open_store(fresh_name()).await;
         drop(replaced);
         assert_eq!(opened.err(), Some(StorageFault::Unavailable));
     }

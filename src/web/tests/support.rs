@@ -1,8 +1,11 @@
 //! Fixtures: fresh names, records, and stores asked as futures.
 
+use std::rc::Rc;
+
 use js_sys::{Function, Promise, Reflect};
 use patchkeep_core::ids::{DocId, JournalId, PatchId, TabId, Uuid};
 use patchkeep_core::storage::{RecordKey, StorageFault, Transaction, TransactionOutcome, Write};
+use patchkeep_web::idb::{IdbStore, Patience};
 use patchkeep_web::oneshot::oneshot;
 use patchkeep_web::random;
 use patchkeep_web::store::{Claim, Claimed, Store};
@@ -32,6 +35,11 @@ pub fn transaction(tab_id: TabId, epoch: u64, writes: Vec<Write>) -> Transaction
 /// A name that no other test uses.
 pub fn fresh_name() -> String {
     "patchkeep-test:".to_owned() + &random::uuid().to_string()
+}
+
+/// A store in a database of this name.
+pub async fn open_store(name: String) -> Result<IdbStore, StorageFault> {
+    IdbStore::open(name, &Patience::new(5_000, Rc::new(|| {}))).await.map(|(store, _)| store)
 }
 
 pub async fn claim(store: &dyn Store, tab_id: TabId) -> Result<Claimed, StorageFault> {

@@ -72,9 +72,11 @@ globalThis.pk = {
   docs: new Map(),
   events: [],
   binaries: [],
+  /** How often it was said that storage is held up. */
+  blocked: 0,
   errors: globalThis.pkErrors,
 
-  async start({ socket, principal = "ws/tester", http, token, durability = "strict", handlerTimeoutMs, binaryType }) {
+  async start({ socket, principal = "ws/tester", http, token, durability = "strict", storageTimeoutMs, handlerTimeoutMs, binaryType }) {
     const headers = () => ({ authorization: `Bearer ${token}` });
     const ticket = async () => {
       const answer = await fetch(`${http}/tickets`, { method: "POST", headers: headers() });
@@ -85,7 +87,11 @@ globalThis.pk = {
       principal,
       socket: { url: socket === undefined ? ticket : () => socket, ...(binaryType === undefined ? {} : { binaryType }) },
       ...(http === undefined ? {} : { http: { baseUrl: http, headers } }),
-      storage: { durability },
+      storage: {
+        durability,
+        ...(storageTimeoutMs === undefined ? {} : { timeoutMs: storageTimeoutMs }),
+        onBlocked: () => (pk.blocked += 1),
+      },
       ...(handlerTimeoutMs === undefined ? {} : { handlerTimeoutMs }),
     });
     for (const type of EVENTS) {

@@ -18,6 +18,10 @@ patchkeep_e2e::on_each_engine!(
     b36_after_a_power_cut_a_relaxed_journal_proves_nothing,
     b37_a_journal_of_newer_code_is_left_as_it_is,
     j11_a_damaged_record_is_left_in_place_and_said,
+    j11_b61_a_damaged_journal_is_reset_on_request_and_read_out_before,
+    j11_b61_an_empty_database_of_the_right_version_is_made_whole,
+    j11_d19_an_open_that_is_held_up_for_ever_goes_on_in_memory,
+    j11_d19_an_open_that_is_blocked_is_told_at_once_and_waited_for,
     j11_in_private_mode_the_journal_says_what_it_promises,
     j11_persistence_is_asked_for_on_request_alone,
 );
@@ -329,6 +333,112 @@ async fn j11_a_damaged_record_is_left_in_place_and_said() {
         assert_eq!(page.calls("d1").await, 0);
         page.run("await pk.session.close()", json!({})).await;
         assert_eq!(page.run(damage, json!({ "from": "nothing", "to": "" })).await, left, "it is left in place");
+    })
+    .await;
+}
+
+async fn j11_b61_a_damaged_journal_is_reset_on_request_and_read_out_before() {
+    with_raw_server(async |page, server| {
+        page.start_on(&server.url(), &["d1"]).await;
+        let (mut socket, hello) = server.welcome().await;
+        socket.applies(&hello, 1, "X").await;
+        let sound = page.attempt("await pk.session.resetStorage()", json!({})).await;
+        assert!(sound["thrown"].as_str().is_some_and(|code| code.starts_with("storage_sound")), "{sound}");
+        page.run("await pk.session.close()", json!({})).await;
+        let damage = "await new Promise((done) => {
+            const request = indexedDB.open('patchkeep:ws/tester');
+            request.onsuccess = () => {
+              const transaction = request.result.transaction('records', 'readwrite');
+              transaction.objectStore('records').openCursor().onsuccess = ({ target }) => {
+                target.result?.update('damaged');
+                target.result?.continue();
+              };
+              transaction.oncomplete = () => (request.result.close(), done());
+            };
+          });";
+        page.run(damage, json!({})).await;
+
+        page.load_again().await;
+        page.start_on(&server.url(), &["d1"]).await;
+        assert_eq!(standing(page).await, ("memory".into(), json!("storage_corrupt")));
+        let (_socket, _) = server.welcome().await;
+        let lines = page.run("return await pk.session.resetStorage()", json!({})).await;
+        let lines: Vec<Value> =
+            lines.as_str().expect("text").lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        assert_eq!(lines[0]["database"], "patchkeep:ws/tester");
+        let read = |store: &str| lines.iter().filter(|line| line["store"] == store).count();
+        assert_eq!((read("meta"), read("tabs"), read("records")), (1, 1, 1), "{lines:?}");
+        assert_eq!(standing(page).await, ("memory".into(), json!("storage_evicted")), "this session goes on");
+        let again = page.attempt("await pk.session.resetStorage()", json!({})).await;
+        assert!(again["thrown"].as_str().is_some_and(|code| code.starts_with("storage_sound")), "{again}");
+
+        page.load_again().await;
+        page.start_on(&server.url(), &["d1"]).await;
+        let (mut socket, anew) = server.welcome().await;
+        assert_eq!(standing(page).await, ("strict".into(), Value::Null));
+        assert_ne!(anew.journal_id(), hello.journal_id());
+        assert_eq!(asked(&mut socket, hello.journal_id(), 1, 9).await, "unknown", "what only it knew is not known");
+    })
+    .await;
+}
+
+/// Holds a connection to the journal's database, of version 1 with these stores, with no ear for anybody who wants it.
+const OPEN_RAW: &str = "window.database = await new Promise((done, failed) => {
+      const request = indexedDB.open('patchkeep:ws/tester');
+      request.onupgradeneeded = () => args.stores.forEach((name) => request.result.createObjectStore(name));
+      request.onsuccess = () => done(request.result);
+      request.onerror = () => failed(request.error);
+    });";
+
+async fn j11_b61_an_empty_database_of_the_right_version_is_made_whole() {
+    for stores in [json!([]), json!(["meta", "tabs"]), json!(["records"])] {
+        with_raw_server(async |page, server| {
+            page.run(OPEN_RAW, json!({ "stores": stores })).await;
+            page.run("database.close()", json!({})).await;
+            page.start_on(&server.url(), &["d1"]).await;
+            let (mut socket, hello) = server.welcome().await;
+            assert_eq!(standing(page).await, ("strict".into(), json!("storage_evicted")), "{stores}");
+            socket.applies(&hello, 1, "X").await;
+            page.run("await pk.session.close()", json!({})).await;
+            // From here on it is a journal like any other.
+            page.load_again().await;
+            page.start_on(&server.url(), &["d1"]).await;
+            let (_socket, again) = server.welcome().await;
+            assert_eq!(standing(page).await, ("strict".into(), Value::Null), "{stores}");
+            assert_eq!((again.journal_id(), again.tab_id()), (hello.journal_id(), hello.tab_id()));
+        })
+        .await;
+    }
+}
+
+async fn j11_d19_an_open_that_is_held_up_for_ever_goes_on_in_memory() {
+    with_raw_server(async |page, server| {
+        page.run(OPEN_RAW, json!({ "stores": ["meta", "tabs", "records"] })).await;
+        page.run("indexedDB.deleteDatabase('patchkeep:ws/tester')", json!({})).await;
+        page.start(json!({ "socket": server.url(), "storageTimeoutMs": 300 })).await;
+        let (_socket, _) = server.welcome().await;
+        assert_eq!(standing(page).await, ("memory".into(), json!("storage_blocked")));
+        page.open("d1", json!({})).await;
+        // Whoever held it goes; what opens after all is closed again, so that nobody is in the way of the next load.
+        page.run("database.close()", json!({})).await;
+        page.load_again().await;
+        page.start_on(&server.url(), &["d1"]).await;
+        let (_socket, _) = server.welcome().await;
+        assert_eq!(standing(page).await, ("strict".into(), Value::Null));
+    })
+    .await;
+}
+
+async fn j11_d19_an_open_that_is_blocked_is_told_at_once_and_waited_for() {
+    with_raw_server(async |page, server| {
+        page.run(OPEN_RAW, json!({ "stores": ["meta", "tabs", "records"] })).await;
+        let start = "window.starting = pk.start(args); window.starting.then(() => (window.isStarted = true));";
+        page.run(start, json!({ "socket": server.url(), "storageTimeoutMs": 60_000 })).await;
+        page.until("pk.blocked === 1").await;
+        assert_eq!(page.eval("window.isStarted === true").await, false);
+        page.run("database.close(); await starting;", json!({})).await;
+        let (_socket, _) = server.welcome().await;
+        assert_eq!(standing(page).await, ("strict".into(), Value::Null));
     })
     .await;
 }

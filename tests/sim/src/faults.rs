@@ -5,6 +5,7 @@ use patchkeep_core::storage::StorageFault;
 use patchkeep_server::decide::Document;
 
 use crate::profile::Fault;
+use crate::tab::Why;
 use crate::world::{Event, Sim};
 
 impl Sim {
@@ -72,7 +73,7 @@ impl Sim {
                 let at = self.rng.place(crate::server::DOCS.len());
                 let doc = crate::server::doc(at);
                 if let Some(id) = self.any_context().filter(|id| self.has_open(*id, &doc)) {
-                    self.refresh(id, &doc);
+                    self.refresh(id, &doc, Why::Refresh);
                 }
             }
         }

@@ -39,7 +39,7 @@ const KILLED: [(Mutant, &str); 18] = [
     (Mutant::OlderNegative, "contexts"),
     (Mutant::AnyBase, "saves"),
     (Mutant::NamelessSave, "saves"),
-    (Mutant::CarriedUntold, "network"),
+    (Mutant::CarriedUntold, "hosts"),
     (Mutant::DoneOnAck, "network"),
     (Mutant::ReplanUnknown, "everything"),
     (Mutant::AskClaims, "network"),

@@ -209,11 +209,8 @@ impl Sim {
                     self.later(Event::Load { slot });
                 }
             }
-            Notice::DocChanged { doc, .. } => {
-                let clean = |c: &&Context| c.docs.get(doc).is_some_and(|d| d.text == d.saved);
-                if self.contexts.get(&id).filter(clean).is_some() && self.rng.chance(300) {
-                    self.refresh(id, doc);
-                }
+            Notice::DocChanged { doc, .. } if self.is_clean(id, doc) && self.rng.chance(300) => {
+                self.refresh(id, doc, Why::MovedOn);
             }
             _ => {}
         }

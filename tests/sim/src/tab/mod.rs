@@ -39,6 +39,8 @@ pub enum Why {
     Open,
     /// The host loads it anew, and throws away what it has.
     Refresh,
+    /// Somebody else committed: the host takes that over, unless something would be lost by it when it is there.
+    MovedOn,
     /// A save conflict: the stored text holds these patches already (W3).
     Merge(Vec<patchkeep_core::ids::PatchId>),
 }

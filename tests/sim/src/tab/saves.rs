@@ -2,7 +2,8 @@
 
 use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::{DocId, PatchId};
-use patchkeep_core::session::{Mark, OpenDocument, SaveAnswer, SaveOutcome, Status};
+use patchkeep_core::journal::RecordState;
+use patchkeep_core::session::{Mark, OpenDocument, RecordView, SaveAnswer, SaveOutcome, Status};
 use patchkeep_server::decide::Save;
 
 use super::{Draft, OpenText, Why};
@@ -168,9 +169,16 @@ impl Sim {
         }
     }
 
-    /// The host loads a document anew and throws away what it has.
-    pub(crate) fn refresh(&mut self, id: u64, doc: &DocId) {
-        self.fetch(id, doc, Why::Refresh);
+    /// The host loads a document anew: and throws away what it has, or only where that is nothing.
+    pub(crate) fn refresh(&mut self, id: u64, doc: &DocId, why: Why) {
+        self.fetch(id, doc, why);
+    }
+
+    /// Whether the stored document lacks nothing that is here.
+    pub(crate) fn is_clean(&self, id: u64, doc: &DocId) -> bool {
+        let Some(context) = self.contexts.get(&id) else { return false };
+        let unflushed = |r: &RecordView| r.doc == *doc && r.state == RecordState::Applied && r.current && !r.flushed;
+        context.docs.get(doc).is_some_and(|d| d.text == d.saved) && !context.session.records().iter().any(unflushed)
     }
 
     /// The request for a stored text reaches the server.
@@ -193,7 +201,14 @@ impl Sim {
                 Some(draft) => (draft.text, true, draft.base_seq, Vec::new()),
                 None => (text.to_owned(), false, seq, Vec::new()),
             },
-            Why::Refresh => {
+            Why::MovedOn if !self.is_clean(id, doc) => {
+                // A patch has come, or the person has typed, while the text was under way.
+                if let Some(context) = self.contexts.get_mut(&id) {
+                    context.fetching.remove(doc);
+                }
+                return;
+            }
+            Why::Refresh | Why::MovedOn => {
                 // The draft is of the content that is thrown away.
                 self.disk.drafts.remove(&(context.tab, doc.clone()));
                 (text.to_owned(), false, seq, Vec::new())
