@@ -11,6 +11,9 @@ use patchkeep_core::outbox::{
 use patchkeep_core::storage::{StorageFault, TransactionOutcome};
 use patchkeep_core::time::Now;
 
+/// Where the server is.
+pub const ORIGIN: &str = "https://api.example";
+
 /// What a request meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
@@ -57,6 +60,10 @@ pub struct Shop {
     pub keeps_keys: bool,
     /// What it lists of itself; `None`: it does not answer.
     pub lists: Option<Capabilities>,
+    /// Whether what it is asked about itself stays unanswered.
+    pub is_silent: bool,
+    /// The questions about it, by number.
+    pub questions: Vec<u64>,
     /// Effects per key.
     pub effects: BTreeMap<String, u64>,
     /// The keys of the effects, in their order.
@@ -71,6 +78,8 @@ pub struct Shop {
     pub outbox: Option<Outbox>,
     /// How the next transactions fail.
     pub store_fails: Option<StorageFault>,
+    /// Transactions end when [`Shop::catch_up`] is called.
+    pub is_slow: bool,
     /// Nobody answers, whatever is asked.
     pub unreachable: bool,
     /// Ops that whoever queued them heard are stored.
@@ -84,6 +93,7 @@ pub struct Shop {
     done: BTreeMap<String, ()>,
     inputs: VecDeque<OutboxEvent>,
     hanging: Vec<u64>,
+    slow: VecDeque<OutboxEvent>,
     counter: u128,
 }
 
@@ -98,6 +108,8 @@ impl Shop {
             fault: Fault::None,
             keeps_keys: keys,
             lists: Some(lists),
+            is_silent: false,
+            questions: Vec::new(),
             effects: BTreeMap::new(),
             order: Vec::new(),
             requests: Vec::new(),
@@ -105,6 +117,7 @@ impl Shop {
             taken: Vec::new(),
             outbox: None,
             store_fails: None,
+            is_slow: false,
             unreachable: false,
             told_stored: Vec::new(),
             steps: 0,
@@ -114,6 +127,7 @@ impl Shop {
             done: BTreeMap::new(),
             inputs: VecDeque::new(),
             hanging: Vec::new(),
+            slow: VecDeque::new(),
             counter: 0,
         };
         shop.load();
@@ -124,6 +138,7 @@ impl Shop {
     pub fn load(&mut self) {
         self.inputs.clear();
         self.hanging.clear();
+        self.slow.clear();
         self.stored_epoch += 1;
         let ops = self.stored.values().map(|text| Op::decode(text).expect("what was stored can be read"));
         self.outbox = Some(Outbox::new(OutboxStart {
@@ -142,7 +157,7 @@ impl Shop {
         let new = NewOp {
             key: key.and_then(OpKey::new),
             method: "post".into(),
-            origin: "https://api.example".into(),
+            origin: ORIGIN.into(),
             path: "/api/docs/d1/edits".into(),
             body: Some(body.into()),
             key_in_body: false,
@@ -180,6 +195,12 @@ impl Shop {
     /// The op as it is stored.
     pub fn stored(&self, key: &OpKey) -> Option<Op> {
         self.stored.get(key).map(|text| Op::decode(text).expect("what was stored can be read"))
+    }
+
+    /// Transactions that took their time end.
+    pub fn catch_up(&mut self) {
+        self.inputs.append(&mut self.slow);
+        self.run();
     }
 
     /// A call of the host.
@@ -245,14 +266,17 @@ impl Shop {
                         }
                         TransactionOutcome::Durable { strict: true }
                     };
-                    self.inputs.push_back(OutboxEvent::Transaction { id: transaction.id, outcome });
+                    let ended = OutboxEvent::Transaction { id: transaction.id, outcome };
+                    if self.is_slow { &mut self.slow } else { &mut self.inputs }.push_back(ended);
                 }
                 OutboxOutput::Fetch(request) => self.serve(request),
-                OutboxOutput::AskCapabilities { origin } if self.unreachable => {
-                    self.inputs.push_back(OutboxEvent::Unreachable { origin });
-                }
-                OutboxOutput::AskCapabilities { origin } => {
-                    self.inputs.push_back(OutboxEvent::Capabilities { origin, listed: self.lists });
+                OutboxOutput::AskCapabilities { question, .. } => {
+                    self.questions.push(question);
+                    if self.unreachable {
+                        self.inputs.push_back(OutboxEvent::Unreachable { question });
+                    } else if !self.is_silent {
+                        self.inputs.push_back(OutboxEvent::Capabilities { question, listed: self.lists });
+                    }
                 }
                 OutboxOutput::RefreshCredentials { key } => {
                     self.inputs.push_back(OutboxEvent::Refreshed { key, fresh: self.credentials });
@@ -320,6 +344,11 @@ impl Shop {
         self.done.insert(key.into(), ());
         answered(200, "application/json", r#"{"seq":1}"#, &[])
     }
+}
+
+/// The connection to the server is made anew.
+pub fn reconnected() -> OutboxEvent {
+    OutboxEvent::Reconnected { origin: ORIGIN.into() }
 }
 
 /// A whole answer.

@@ -33,7 +33,8 @@ impl Answer {
 /// What is known of the op when the answer arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Standing {
-    /// `idempotency_keys` was listed before the op's first attempt and is listed now (K4).
+    /// `idempotency_keys` was listed before the op's first attempt and is listed now, or is being asked about anew: what
+    /// is ambiguous is judged when that is answered, before another attempt (K4).
     pub keys_listed: bool,
     /// An earlier attempt of the op ended ambiguous.
     pub earlier_ambiguous: bool,

@@ -38,7 +38,7 @@ impl Outbox {
             self.end_unsent(key, code);
             return;
         }
-        let Some(listed) = self.capabilities(&origin) else {
+        let Some(listed) = self.capabilities(now, &origin) else {
             self.await_capabilities(now, key, &origin);
             return;
         };
@@ -54,7 +54,7 @@ impl Outbox {
             } else {
                 // A server that keeps no keys would take the question for the write itself (K8).
                 entry.due_ms = now.mono_ms + PROBE_MS;
-                self.forget_capabilities();
+                self.forget_capabilities(now, &origin);
                 self.save(key);
             }
             return;
@@ -126,23 +126,25 @@ impl Outbox {
 
     /// `sending` is durable: the request goes out in this task, unless something has come between (K7, K10).
     pub(super) fn sending_is_written(&mut self, now: Now, key: &OpKey, id: u64) {
-        let suspended = self.suspended;
-        let Some(entry) = self.entry_mut(key) else { return };
-        if entry.flight != Some(Flight::Writing { transaction: id }) {
+        let Some(entry) = self.entries.get(key).filter(|e| e.flight == Some(Flight::Writing { transaction: id }))
+        else {
             return;
-        }
-        entry.flight = None;
+        };
+        // What the origin can do may have become an old word while this was written (K4).
+        let may_be_sent = !self.suspended && self.knows_capabilities(&entry.op.origin);
+        let Some(entry) = self.entry_mut(key) else { return };
         if entry.is_cancelled {
+            entry.flight = None;
             self.cancel_unsent(key);
             return;
         }
-        if suspended {
-            // Nothing was sent; the attempt's number is spent, which is all a server can see of it.
-            entry.op.state = OpState::Waiting;
+        if !may_be_sent {
+            entry.take_back();
             entry.due_ms = now.mono_ms;
             self.save(key);
             return;
         }
+        entry.flight = None;
         if let Some(code) = self.op(key).and_then(|op| self.is_over_in_time(now, op)) {
             self.end_unsent(key, code);
             return;

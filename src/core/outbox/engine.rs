@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use super::entries::{Entries, Entry, Flight};
-use super::io::{Capabilities, EnqueueError, NewOp, OutboxEvent, OutboxInput, OutboxOutput};
+use super::io::{EnqueueError, NewOp, OutboxEvent, OutboxInput, OutboxOutput};
 use super::op::{Op, OpState};
+use super::servers::Origin;
 use super::{KeyMint, OpKey};
 use crate::digest;
 use crate::ids::TabId;
@@ -78,20 +79,13 @@ pub struct Outbox {
     /// measured by (K7).
     pub(super) server_clock: Option<(u64, u64)>,
     pub(super) last_request: u64,
+    pub(super) last_question: u64,
     pub(super) last_transaction: u64,
     pub(super) unwritten: Vec<OpKey>,
     pub(super) in_flight: Option<(u64, Vec<OpKey>)>,
     /// A full store is not tried again before this, by the monotonic clock.
     pub(super) store_due_ms: Option<u64>,
     pub(super) outputs: VecDeque<OutboxOutput>,
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Origin {
-    pub(super) known: Option<Capabilities>,
-    pub(super) asking: bool,
-    /// How often in a row it could not be reached at all.
-    pub(super) failures: u32,
 }
 
 /// The first ceiling of the back-off, and its last.
@@ -124,6 +118,7 @@ impl Outbox {
             origins: SmallMap::default(),
             server_clock: None,
             last_request: 0,
+            last_question: 0,
             last_transaction: 0,
             unwritten: Vec::new(),
             in_flight: None,
@@ -268,11 +263,11 @@ impl Outbox {
         match event {
             OutboxEvent::Transaction { id, outcome } => self.on_transaction(now, id, outcome),
             OutboxEvent::Answered { request, answer } => {
-                self.offline = false;
+                self.is_online(now);
                 self.on_answer(now, server_now_ms, random, request, &answer);
             }
-            OutboxEvent::Capabilities { origin, listed } => self.on_capabilities(now, origin, listed),
-            OutboxEvent::Unreachable { origin } => self.on_unreachable(now, random, origin),
+            OutboxEvent::Capabilities { question, listed } => self.on_capabilities(now, question, listed),
+            OutboxEvent::Unreachable { question } => self.on_unreachable(now, random, question),
             OutboxEvent::Refreshed { key, fresh } => self.on_refreshed(now, &key, fresh),
             OutboxEvent::CredentialsChanged => self.release_held(now),
             OutboxEvent::Online | OutboxEvent::Drain => {
@@ -280,12 +275,15 @@ impl Outbox {
                 self.hurry(now);
             }
             OutboxEvent::Offline => self.offline = true,
-            OutboxEvent::Reconnected => {
+            OutboxEvent::Reconnected { origin } => {
                 self.offline = false;
-                self.forget_capabilities();
+                self.forget_capabilities(now, &origin);
                 self.hurry(now);
             }
-            OutboxEvent::Suspend => self.suspended = true,
+            OutboxEvent::Suspend => {
+                self.suspended = true;
+                self.drop_questions(now);
+            }
             OutboxEvent::Resume => self.suspended = false,
             OutboxEvent::StorageLost(fault) => self.storage_failed(now, fault),
             OutboxEvent::LockLost => self.fence(),
@@ -310,7 +308,8 @@ impl Outbox {
         });
         let due = self.candidates().map(|e| e.due_ms);
         let store = self.store_due_ms.filter(|_| self.in_flight.is_none() && !self.unwritten.is_empty());
-        due.chain(silent).chain(store).min()
+        let questions = self.origins.values().filter_map(|o| o.until_ms);
+        due.chain(silent).chain(store).chain(questions).min()
     }
 
     /// An op by its key.
@@ -349,6 +348,7 @@ impl Outbox {
             return;
         }
         self.give_up_silent_requests(now, server_now_ms, random);
+        self.give_up_silent_questions(now);
         self.run_lanes(now, server_now_ms);
         self.run_store(now);
     }

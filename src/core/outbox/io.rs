@@ -39,16 +39,16 @@ pub enum OutboxEvent {
     },
     /// The answer to [`OutboxOutput::AskCapabilities`]; `None`: absent, failed, or not of this protocol (K4).
     Capabilities {
-        /// The origin.
-        origin: String,
+        /// The question's number.
+        question: u64,
         /// What it can do.
         listed: Option<Capabilities>,
     },
     /// The other answer to it: nobody answered at all, so that nothing sent there now would arrive either. It is asked
     /// again later, and no attempt is spent meanwhile (K6).
     Unreachable {
-        /// The origin.
-        origin: String,
+        /// The question's number.
+        question: u64,
     },
     /// The host was asked for fresh credentials and has them, or has not.
     Refreshed {
@@ -65,8 +65,11 @@ pub enum OutboxEvent {
     Offline,
     /// The page became visible, a socket opened, or the host asks for a drain: waiting ends early.
     Drain,
-    /// A connection was made anew: what the server can do is asked again (K4).
-    Reconnected,
+    /// A connection to an origin was made anew: what that server can do is asked again (K4).
+    Reconnected {
+        /// The origin, as ops name it.
+        origin: String,
+    },
     /// `pagehide` or `freeze`: nothing is sent from here on until `Resume`.
     Suspend,
     /// The page is back.
@@ -168,6 +171,9 @@ pub enum OutboxOutput {
     Fetch(Request),
     /// `GET …/server/capabilities` (K4).
     AskCapabilities {
+        /// Its number: an answer that was asked for before the origin failed or was reconnected must not be taken for a
+        /// later one.
+        question: u64,
         /// Of whom.
         origin: String,
     },

@@ -170,8 +170,8 @@ impl Outbox {
 }
 
 impl Entry {
-    /// The attempt that was about to begin does not: its `sending` was not written. Returns whether there was one.
-    fn take_back(&mut self) -> bool {
+    /// The attempt that was about to begin does not: nothing was sent. Returns whether there was one.
+    pub(super) fn take_back(&mut self) -> bool {
         if !matches!(self.flight, Some(Flight::Writing { .. })) {
             return false;
         }

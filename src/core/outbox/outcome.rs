@@ -28,14 +28,14 @@ impl Outbox {
         let Some(entry) = self.entry_mut(&key) else { return };
         let Some(Flight::Request { ask, .. }) = entry.flight.take() else { return };
         let origin = entry.op.origin.clone();
-        let listed_now = self.listed_now(&origin);
         if matches!(answer, Answer::Answered { status: 500.., .. }) {
-            self.forget_capabilities();
+            self.forget_capabilities(now, &origin);
         }
+        let may_be_listed = self.may_list_keys(&origin);
         let Some(entry) = self.entry_mut(&key) else { return };
         let op = &mut entry.op;
         let standing = Standing {
-            keys_listed: op.keys_listed_at_first && listed_now,
+            keys_listed: op.keys_listed_at_first && may_be_listed,
             // What is known already is not undone by a gateway that refuses a question.
             earlier_ambiguous: op.ambiguous || ask,
             expects_other_type: op.expects_other_type,

@@ -1,7 +1,7 @@
-//! The outbox's rules (§8); `outbox_property` has random lives of it.
+//! The outbox's rules (§8); `outbox_servers` has what it knows of servers, `outbox_property` random lives of it.
 
 use patchkeep_core::ids::{TabId, Uuid};
-use patchkeep_core::outbox::{Capabilities, EnqueueError, NewOp, OnFailure, OpKey, OpState, OutboxEvent, Request};
+use patchkeep_core::outbox::{EnqueueError, NewOp, OnFailure, OpKey, OpState, OutboxEvent, Request};
 use patchkeep_core::storage::StorageFault;
 use patchkeep_rules::shop::{Fault, Shop, answered};
 
@@ -64,30 +64,6 @@ fn k03_the_same_key_with_another_request_is_refused_here() {
 }
 
 #[test]
-fn k04_without_the_capability_an_ambiguous_op_is_not_sent_again() {
-    let mut shop = Shop::new(false);
-    shop.fault = Fault::LoseAnswer;
-    let key = shop.enqueue(None, "d1", BODY).unwrap();
-    shop.fault = Fault::None;
-    shop.advance(600_000);
-    assert_eq!(shop.state(&key), Some(OpState::Unknown));
-    assert_eq!(shop.effects[key.as_str()], 1);
-}
-
-#[test]
-fn k04_a_capability_that_appears_between_two_attempts_does_not_count() {
-    let mut shop = Shop::new(false);
-    shop.fault = Fault::NotProcessed;
-    let key = shop.enqueue(None, "d1", BODY).unwrap();
-    shop.keeps_keys = true;
-    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
-    shop.fault = Fault::LoseAnswer;
-    shop.advance(600_000);
-    assert_eq!(shop.state(&key), Some(OpState::Unknown));
-    assert_eq!(shop.effects[key.as_str()], 1);
-}
-
-#[test]
 fn k05_a_gateways_403_after_a_lost_answer_is_unknown() {
     let mut shop = Shop::new(true);
     shop.fault = Fault::LoseAnswer;
@@ -139,20 +115,6 @@ fn k06_retry_after_is_a_floor_that_encouragement_does_not_lower() {
     shop.advance(6_900);
     shop.happen(OutboxEvent::Drain);
     assert_eq!(shop.requests.len(), 1);
-    shop.advance(60_000);
-    assert_eq!(shop.state(&key), Some(OpState::Done));
-}
-
-#[test]
-fn k06_attempts_are_not_spent_offline() {
-    let mut shop = Shop::new(true);
-    shop.lists = None;
-    shop.happen(OutboxEvent::Offline);
-    let key = shop.enqueue(None, "d1", BODY).unwrap();
-    shop.advance(3_600_000);
-    assert_eq!(shop.requests.len(), 0);
-    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
-    shop.happen(OutboxEvent::Online);
     shop.advance(60_000);
     assert_eq!(shop.state(&key), Some(OpState::Done));
 }
@@ -368,18 +330,6 @@ fn k02_the_key_goes_into_the_body_only_where_it_is_asked_for() {
 }
 
 #[test]
-fn k04_a_server_that_cannot_be_reached_costs_no_attempt() {
-    let mut shop = Shop::new(true);
-    shop.unreachable = true;
-    let key = shop.enqueue(None, "d1", BODY).unwrap();
-    shop.advance(3 * 3_600_000);
-    assert_eq!((shop.requests.len(), shop.state(&key)), (0, Some(OpState::Queued)));
-    shop.unreachable = false;
-    shop.happen(OutboxEvent::Online);
-    assert_eq!(shop.state(&key), Some(OpState::Done), "K6: waiting ends early");
-}
-
-#[test]
 fn k05_headers_that_cannot_be_had_are_no_ambiguous_attempt() {
     let mut shop = Shop::new(false);
     shop.fault = Fault::NoHeaders;
@@ -387,23 +337,6 @@ fn k05_headers_that_cannot_be_had_are_no_ambiguous_attempt() {
     assert_eq!(shop.state(&key), Some(OpState::Waiting));
     shop.fault = Fault::None;
     shop.advance(60_000);
-    assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Done), 1));
-}
-
-#[test]
-fn k08_a_server_that_keeps_no_keys_is_never_asked() {
-    // It would take the question for the write itself.
-    let mut shop = Shop::new(false);
-    shop.fault = Fault::LoseAnswer;
-    let key = shop.enqueue(None, "d1", BODY).unwrap();
-    shop.fault = Fault::None;
-    assert!(shop.call(|o, now, _| o.ask_again(now, &key)));
-    shop.advance(600_000);
-    assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Unknown), 1));
-    shop.keeps_keys = true;
-    shop.lists = Some(Capabilities { idempotency_keys: true, ..Capabilities::default() });
-    shop.happen(OutboxEvent::Reconnected);
-    assert!(shop.call(|o, now, _| o.ask_again(now, &key)));
     assert_eq!((shop.state(&key), shop.effects[key.as_str()]), (Some(OpState::Done), 1));
 }
 

@@ -2,7 +2,7 @@
 
 use patchkeep_core::outbox::{Capabilities, EnqueueError, OpState, OutboxEvent};
 use patchkeep_core::storage::StorageFault;
-use patchkeep_rules::shop::{Fault, Shop};
+use patchkeep_rules::shop::{Fault, Shop, reconnected};
 use proptest::prelude::*;
 
 const BODY: &str = r#"{"kind":"text.append","text":"X"}"#;
@@ -24,6 +24,7 @@ enum Step {
     Credentials(bool),
     Store(Option<StorageFault>),
     Reachable(bool),
+    Silent(bool),
     SendAsNew(usize),
 }
 
@@ -64,6 +65,7 @@ fn step() -> impl Strategy<Value = Step> {
             2 => Just(None), 1 => Just(Some(StorageFault::Full)), 1 => Just(Some(StorageFault::Closed))
         ].prop_map(Step::Store),
         1 => any::<bool>().prop_map(Step::Reachable),
+        1 => any::<bool>().prop_map(Step::Silent),
         1 => (0usize..6).prop_map(Step::SendAsNew),
     ]
 }
@@ -98,10 +100,11 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
                     shop.call(|o, now, _| o.ask_again(now, &key));
                 }
             }
-            Step::Reconnected => shop.happen(OutboxEvent::Reconnected),
+            Step::Reconnected => shop.happen(reconnected()),
             Step::Credentials(fresh) => shop.credentials = *fresh,
             Step::Store(fault) => shop.store_fails = *fault,
             Step::Reachable(reachable) => shop.unreachable = !*reachable,
+            Step::Silent(silent) => shop.is_silent = *silent,
             Step::SendAsNew(n) => {
                 if let Some(key) = all.get(*n).cloned()
                     && let Ok(new) = shop.call(|o, now, random| o.send_as_new(now, random, &key))
@@ -122,7 +125,7 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
         }
     }
     shop.fault = Fault::None;
-    shop.unreachable = false;
+    (shop.unreachable, shop.is_silent) = (false, false);
     shop.store_fails = None;
     // What a broken store made this context leave alone is the next one's.
     shop.load();

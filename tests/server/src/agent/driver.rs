@@ -181,7 +181,7 @@ impl Shared {
                     machine.tell(now, random, answered);
                 });
             }),
-            OutboxOutput::AskCapabilities { origin } => {
+            OutboxOutput::AskCapabilities { question, .. } => {
                 let said = machine.said.take();
                 self.background(async move |shared: Arc<Self>| {
                     let asked = match said {
@@ -189,8 +189,8 @@ impl Shared {
                         None => shared.web.capabilities().await,
                     };
                     let event = match asked {
-                        Asked::Answered(said) => OutboxEvent::Capabilities { origin, listed: said.listed },
-                        Asked::Unreachable => OutboxEvent::Unreachable { origin },
+                        Asked::Answered(said) => OutboxEvent::Capabilities { question, listed: said.listed },
+                        Asked::Unreachable => OutboxEvent::Unreachable { question },
                     };
                     shared.step(|machine, now, random| machine.tell(now, random, event));
                 });
