@@ -25,6 +25,8 @@ pub enum Fault {
     LoseAnswer,
     /// It is processed; a proxy answers 502.
     BadGateway,
+    /// It is applied in a tab that does not save it.
+    Unsaved,
     /// A gateway refuses it before the server sees it.
     Forbidden,
     /// 503, and nothing was processed.
@@ -319,6 +321,14 @@ impl Shop {
                 self.process(&key, is_ask);
                 answered(502, "text/html", "<html>", &[])
             }
+            // It takes a server that keeps keys to tell later what became of it.
+            Fault::Unsaved if !self.keeps_keys => self.process(&key, is_ask),
+            Fault::Unsaved => match self.process(&key, is_ask) {
+                Answer::Answered { status: 200, .. } => {
+                    answered(200, "application/json", r#"{"applied_pending_flush":true}"#, &[])
+                }
+                other => other,
+            },
             Fault::Forbidden => answered(403, "text/html", "<h1>Forbidden</h1>", &[]),
             Fault::NotProcessed => error(503, "not_processed"),
             Fault::TooMany => answered(429, "application/json", "{}", &[("retry-after", "7")]),

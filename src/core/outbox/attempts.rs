@@ -4,7 +4,7 @@ use super::OpKey;
 use super::engine::{GRACE_MS, Outbox, PROBE_MS};
 use super::entries::{Entry, Flight};
 use super::io::{OutboxOutput, Request};
-use super::op::{Op, OpState};
+use super::op::{OnFailure, Op, OpState};
 use crate::time::Now;
 
 impl Outbox {
@@ -32,9 +32,13 @@ impl Outbox {
     pub(super) fn begin(&mut self, now: Now, server_now_ms: Option<u64>, key: &OpKey) {
         let Some(entry) = self.entries.get(key) else { return };
         let (origin, is_question) = (entry.op.origin.clone(), entry.op.state == OpState::Applied || entry.wants_asking);
-        if !entry.wants_asking
-            && let Some(code) = self.is_over(now, &entry.op)
-        {
+        let over = match entry.op.state {
+            _ if entry.wants_asking => None,
+            // Asking is not sending: it ends neither with the key's life nor with the op's deadline (K7).
+            OpState::Applied => (entry.failures >= self.config.most_questions).then_some("questions_exhausted"),
+            _ => self.is_over(now, &entry.op),
+        };
+        if let Some(code) = over {
             self.end_unsent(key, code);
             return;
         }
@@ -54,6 +58,7 @@ impl Outbox {
             } else {
                 // A server that keeps no keys would take the question for the write itself (K8).
                 entry.due_ms = now.mono_ms + PROBE_MS;
+                entry.failures = entry.failures.saturating_add(1);
                 self.forget_capabilities(now, &origin);
                 self.save(key);
             }
@@ -81,8 +86,8 @@ impl Outbox {
 
     /// Why an op may not be sent (again): its deadline, its key's life (K7) or its attempts are over.
     pub(super) fn is_over(&self, now: Now, op: &Op) -> Option<&'static str> {
-        let exhausted = op.state != OpState::Applied && op.attempts >= self.config.most_attempts;
-        self.is_over_in_time(now, op).or_else(|| exhausted.then_some("attempts_exhausted"))
+        let is_exhausted = op.attempts >= self.config.most_attempts;
+        self.is_over_in_time(now, op).or_else(|| is_exhausted.then_some("attempts_exhausted"))
     }
 
     pub(super) fn is_over_in_time(&self, now: Now, op: &Op) -> Option<&'static str> {
@@ -92,7 +97,7 @@ impl Outbox {
             return Some("key_ttl_passed");
         }
         let is_late = op.deadline_ms.is_some_and(|deadline| now.wall_ms >= deadline);
-        (is_late && op.state != OpState::Applied).then_some("deadline_passed")
+        is_late.then_some("deadline_passed")
     }
 
     /// How long ago an op's first attempt was, in ms, by the clock that says most (K7): a wall clock that was set back
@@ -109,6 +114,10 @@ impl Outbox {
     /// Ends an op without another attempt: one that was never sent had no effect, of any other nobody can tell.
     pub(super) fn end_unsent(&mut self, key: &OpKey, code: &'static str) {
         let Some(entry) = self.entry_mut(key) else { return };
+        if entry.op.state == OpState::Applied {
+            // Its lane has gone on long ago (K9).
+            entry.op.on_failure = OnFailure::Pass;
+        }
         entry.op.state = if entry.op.attempts == 0 { OpState::Refused } else { OpState::Unknown };
         entry.op.code = Some(code.into());
         entry.flight = None;

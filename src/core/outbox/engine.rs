@@ -22,6 +22,9 @@ use crate::time::Now;
 pub struct OutboxConfig {
     /// Attempts an op may have.
     pub most_attempts: u64,
+    /// Questions in a row about an op that was applied and is not saved, before it is left unknown (K6): with the pauses
+    /// between them, more than a day of asking.
+    pub most_questions: u32,
     /// How long one attempt may take, in ms.
     pub attempt_timeout_ms: u64,
     /// Ops with something under way at once; lanes beyond wait their turn.
@@ -36,6 +39,7 @@ impl Default for OutboxConfig {
     fn default() -> Self {
         Self {
             most_attempts: 12,
+            most_questions: 10_000,
             attempt_timeout_ms: 30_000,
             most_under_way: 64,
             max_body_bytes: 8 << 20,

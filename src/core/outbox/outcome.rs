@@ -257,7 +257,9 @@ impl Entry {
             _ => return,
         };
         self.record(reading, answer);
-        self.op.state = state;
+        if self.op.state != state {
+            (self.op.state, self.failures) = (state, 0);
+        }
     }
 
     /// What an answer said. What is done needs its request no more.

@@ -5,6 +5,7 @@ mod digests;
 mod hookless;
 mod journal;
 mod outbox;
+mod outbox_applied;
 mod outbox_property;
 mod outbox_servers;
 mod property;
