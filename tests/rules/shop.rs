@@ -90,6 +90,10 @@ pub struct Shop {
     pub steps: u64,
     /// Whether fresh credentials are to be had.
     pub credentials: bool,
+    /// The host does not answer when it is asked for them.
+    pub host_is_silent: bool,
+    /// For whom it was asked.
+    pub refreshes: Vec<OpKey>,
     stored: BTreeMap<OpKey, String>,
     stored_epoch: u64,
     done: BTreeMap<String, ()>,
@@ -124,6 +128,8 @@ impl Shop {
             told_stored: Vec::new(),
             steps: 0,
             credentials: true,
+            host_is_silent: false,
+            refreshes: Vec::new(),
             stored: BTreeMap::new(),
             stored_epoch: 0,
             done: BTreeMap::new(),
@@ -281,7 +287,10 @@ impl Shop {
                     }
                 }
                 OutboxOutput::RefreshCredentials { key } => {
-                    self.inputs.push_back(OutboxEvent::Refreshed { key, fresh: self.credentials });
+                    self.refreshes.push(key.clone());
+                    if !self.host_is_silent {
+                        self.inputs.push_back(OutboxEvent::Refreshed { key, fresh: self.credentials });
+                    }
                 }
                 OutboxOutput::Gone { key, .. } => self.gone.push(key),
                 OutboxOutput::Stored { key } => self.told_stored.push(key),

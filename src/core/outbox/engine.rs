@@ -27,6 +27,8 @@ pub struct OutboxConfig {
     pub most_questions: u32,
     /// How long one attempt may take, in ms.
     pub attempt_timeout_ms: u64,
+    /// How long the host may take to find fresh credentials after a 401, in ms; then the op is held (K5).
+    pub credentials_timeout_ms: u64,
     /// Ops with something under way at once; lanes beyond wait their turn.
     pub most_under_way: usize,
     /// The largest body, in bytes.
@@ -41,6 +43,7 @@ impl Default for OutboxConfig {
             most_attempts: 12,
             most_questions: 10_000,
             attempt_timeout_ms: 30_000,
+            credentials_timeout_ms: 60_000,
             most_under_way: 64,
             max_body_bytes: 8 << 20,
             default_key_ttl_ms: 24 * 3_600_000,
@@ -306,10 +309,7 @@ impl Outbox {
         if self.fenced {
             return None;
         }
-        let silent = self.entries.flying().filter_map(|e| match e.flight {
-            Some(Flight::Request { until_ms, .. }) => Some(until_ms),
-            _ => None,
-        });
+        let silent = self.entries.flying().filter_map(|e| e.flight?.until_ms());
         let due = self.candidates().map(|e| e.due_ms);
         let store = self.store_due_ms.filter(|_| self.in_flight.is_none() && !self.unwritten.is_empty());
         let questions = self.origins.values().filter_map(|o| o.until_ms);
@@ -351,7 +351,7 @@ impl Outbox {
         if self.fenced {
             return;
         }
-        self.give_up_silent_requests(now, server_now_ms, random);
+        self.give_up_the_silent(now, server_now_ms, random);
         self.give_up_silent_questions(now);
         self.run_lanes(now, server_now_ms);
         self.run_store(now);

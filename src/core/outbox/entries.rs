@@ -50,8 +50,18 @@ pub(super) enum Flight {
     Writing { transaction: u64 },
     /// A request, until it must have ended.
     Request { request: u64, ask: bool, until_ms: u64 },
-    /// The host is asked for credentials.
-    Refreshing,
+    /// The host is asked for credentials, and has until then to answer.
+    Refreshing { until_ms: u64 },
+}
+
+impl Flight {
+    /// When it is given up if nothing is heard of it; a write always ends.
+    pub(super) const fn until_ms(&self) -> Option<u64> {
+        match *self {
+            Self::Writing { .. } => None,
+            Self::Request { until_ms, .. } | Self::Refreshing { until_ms } => Some(until_ms),
+        }
+    }
 }
 
 impl Entry {

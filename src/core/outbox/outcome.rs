@@ -48,44 +48,54 @@ impl Outbox {
         } else {
             entry.take_answer(now, random, &reading, answer);
             if reading.retry == Retry::AfterCredentials {
-                self.ask_for_credentials(&key, reading.outcome == Outcome::Pending);
+                self.ask_for_credentials(now, &key, reading.outcome == Outcome::Pending);
             }
         }
         self.save(&key);
     }
 
-    /// A request that has not ended long after its time-out never will: its answer is lost (K12).
-    pub(super) fn give_up_silent_requests(&mut self, now: Now, server_now_ms: Option<u64>, random: u128) {
-        let silent = |e: &Entry| match e.flight {
-            Some(Flight::Request { request, until_ms, .. }) if now.mono_ms >= until_ms => Some(request),
-            _ => None,
+    /// A request that has not ended long after its time-out never will: its answer is lost (K12). A host that has not
+    /// found credentials in time has none (K5).
+    pub(super) fn give_up_the_silent(&mut self, now: Now, server_now_ms: Option<u64>, random: u128) {
+        let silent = |e: &Entry| {
+            let flight = e.flight.filter(|f| f.until_ms().is_some_and(|until| now.mono_ms >= until))?;
+            Some((e.op.key.clone(), flight))
         };
-        let silent: Vec<u64> = self.entries.flying().filter_map(silent).collect();
-        for request in silent {
-            self.on_answer(now, server_now_ms, random, request, &Answer::Failed);
+        let silent: Vec<(OpKey, Flight)> = self.entries.flying().filter_map(silent).collect();
+        for (key, flight) in silent {
+            match flight {
+                Flight::Request { request, .. } => self.on_answer(now, server_now_ms, random, request, &Answer::Failed),
+                Flight::Refreshing { .. } => self.on_refreshed(now, &key, false),
+                Flight::Writing { .. } => {}
+            }
         }
     }
 
     /// A 401 is worth one attempt with fresh credentials; another principal's are the host's to change (K5, T6).
-    fn ask_for_credentials(&mut self, key: &OpKey, another_principal: bool) {
+    fn ask_for_credentials(&mut self, now: Now, key: &OpKey, another_principal: bool) {
+        let until_ms = now.mono_ms + self.config.credentials_timeout_ms;
         let Some(entry) = self.entry_mut(key) else { return };
         if entry.op.refreshed || another_principal {
             entry.op.state = OpState::Held;
         } else {
             entry.op.refreshed = true;
             entry.op.state = OpState::Waiting;
-            entry.flight = Some(Flight::Refreshing);
+            entry.flight = Some(Flight::Refreshing { until_ms });
             self.outputs.push_back(OutboxOutput::RefreshCredentials { key: key.clone() });
         }
     }
 
     pub(super) fn on_refreshed(&mut self, now: Now, key: &OpKey, fresh: bool) {
-        let Some(entry) = self.entry_mut(key).filter(|e| e.flight == Some(Flight::Refreshing)) else { return };
+        let Some(entry) = self.entry_mut(key) else { return };
+        match entry.flight {
+            Some(Flight::Refreshing { .. }) if fresh => {}
+            Some(Flight::Refreshing { .. }) => entry.op.state = OpState::Held,
+            // The host was given up; what it found after all is used.
+            None if fresh && entry.op.state == OpState::Held => entry.op.state = OpState::Waiting,
+            _ => return,
+        }
         entry.flight = None;
         entry.due_ms = now.mono_ms;
-        if !fresh {
-            entry.op.state = OpState::Held;
-        }
         self.save(key);
     }
 

@@ -6,6 +6,7 @@ mod hookless;
 mod journal;
 mod outbox;
 mod outbox_applied;
+mod outbox_credentials;
 mod outbox_property;
 mod outbox_servers;
 mod property;

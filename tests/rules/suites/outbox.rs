@@ -78,21 +78,6 @@ fn k05_a_gateways_403_after_a_lost_answer_is_unknown() {
 }
 
 #[test]
-fn k05_b22_a_401_is_one_refresh_and_then_held() {
-    let mut shop = Shop::new(true);
-    shop.fault = Fault::Unauthorized;
-    let first = shop.enqueue(None, "d2", BODY).unwrap();
-    let second = shop.enqueue(None, "d2", BODY).unwrap();
-    shop.advance(600_000);
-    assert_eq!(shop.requests.len(), 2, "one refresh, one more attempt");
-    assert_eq!((shop.state(&first), shop.state(&second)), (Some(OpState::Held), Some(OpState::Queued)));
-    shop.fault = Fault::None;
-    shop.happen(OutboxEvent::CredentialsChanged);
-    shop.advance(60_000);
-    assert_eq!((shop.state(&first), shop.state(&second)), (Some(OpState::Done), Some(OpState::Done)));
-}
-
-#[test]
 fn k06_b26a_every_loop_is_bounded_and_ends_as_unknown() {
     for fault in [Fault::InFlight, Fault::BadGateway, Fault::TooMany, Fault::Hang, Fault::LoginPage, Fault::LoseRequest]
     {

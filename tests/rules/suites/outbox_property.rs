@@ -22,6 +22,7 @@ enum Step {
     Ask(usize),
     Reconnected,
     Credentials(bool),
+    HostIsSilent(bool),
     Store(Option<StorageFault>),
     Reachable(bool),
     Silent(bool),
@@ -62,6 +63,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0usize..6).prop_map(Step::Ask),
         1 => Just(Step::Reconnected),
         1 => any::<bool>().prop_map(Step::Credentials),
+        1 => any::<bool>().prop_map(Step::HostIsSilent),
         1 => prop_oneof![
             2 => Just(None), 1 => Just(Some(StorageFault::Full)), 1 => Just(Some(StorageFault::Closed))
         ].prop_map(Step::Store),
@@ -103,6 +105,7 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
             }
             Step::Reconnected => shop.happen(reconnected()),
             Step::Credentials(fresh) => shop.credentials = *fresh,
+            Step::HostIsSilent(silent) => shop.host_is_silent = *silent,
             Step::Store(fault) => shop.store_fails = *fault,
             Step::Reachable(reachable) => shop.unreachable = !*reachable,
             Step::Silent(silent) => shop.is_silent = *silent,
@@ -132,7 +135,7 @@ fn live(keys: bool, steps: &[Step]) -> Result<(), TestCaseError> {
     shop.load();
     shop.happen(OutboxEvent::Resume);
     shop.happen(OutboxEvent::Online);
-    shop.credentials = true;
+    (shop.credentials, shop.host_is_silent) = (true, false);
     shop.happen(OutboxEvent::CredentialsChanged);
     for key in &all {
         shop.call(|o, now, _| o.pass(now, key));
