@@ -88,7 +88,8 @@ impl Outbox {
     pub(super) fn on_refreshed(&mut self, now: Now, key: &OpKey, fresh: bool) {
         let Some(entry) = self.entry_mut(key) else { return };
         match entry.flight {
-            Some(Flight::Refreshing { .. }) if fresh => {}
+            // Only what waits for them can be held for want of them: the host may have ended the op meanwhile.
+            Some(Flight::Refreshing { .. }) if fresh || entry.op.state != OpState::Waiting => {}
             Some(Flight::Refreshing { .. }) => entry.op.state = OpState::Held,
             // The host was given up; what it found after all is used.
             None if fresh && entry.op.state == OpState::Held => entry.op.state = OpState::Waiting,
@@ -146,6 +147,8 @@ impl Outbox {
             self.forget(key);
             return;
         }
+        // Nobody waits for credentials any more; of a request the answer still counts.
+        entry.flight = entry.flight.filter(|f| !matches!(f, Flight::Refreshing { .. }));
         entry.op.state = OpState::Unknown;
         entry.op.code = Some("cancelled".into());
         self.save(key);
@@ -263,7 +266,10 @@ impl Entry {
             (Outcome::Applied, _) => OpState::Applied,
             (Outcome::Lost, _) => OpState::Lost,
             (Outcome::Refused, Retry::Never) => OpState::Refused,
-            (Outcome::Unknown, Retry::AskAgain) => OpState::Unknown,
+            // That the server cannot tell is no news of what a person has said (S10).
+            (Outcome::Unknown, Retry::AskAgain) if !matches!(self.op.state, OpState::Done | OpState::Refused) => {
+                OpState::Unknown
+            }
             _ => return,
         };
         self.record(reading, answer);
