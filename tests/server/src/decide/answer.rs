@@ -96,9 +96,11 @@ pub fn in_flight(retry_after_ms: u64) -> Answer {
     answer
 }
 
-/// 429: the user has as many open as may be. Nothing was done with the request.
-pub fn too_many(code: &str, message: &str, retry_after_ms: u64) -> Answer {
-    let mut answer = Answer::error(429, code, message).not_processed();
+/// 429: the user has as many open as may be. Nothing was done with the request, and callers read that off the code
+/// (K5); of what there are too many is a detail.
+pub fn too_many(of_what: &str, message: &str, retry_after_ms: u64) -> Answer {
+    let answer = Answer::error(429, "not_processed", message).not_processed();
+    let mut answer = answer.with_details(json!({"reason": of_what}));
     answer.retry_after_ms = Some(retry_after_ms);
     answer
 }
@@ -170,5 +172,23 @@ fn recipient(row: &KeyRow, here: bool) -> Value {
             "incarnation": plan.recipient.incarnation.to_string(),
         }),
         _ => "gone".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use patchkeep_core::outbox::{self, Outcome, Reading, Retry, Standing};
+
+    use super::*;
+
+    #[test]
+    fn k05_what_was_not_processed_is_read_so_by_a_caller() {
+        let answer = too_many("too_many_open_keys", "too many writes of this user are open", 1_000);
+        let headers = vec![("content-type".to_owned(), "application/problem+json".to_owned())];
+        let answer = outbox::Answer::Answered { status: answer.status, headers, body: answer.text() };
+        // Neither listed keys nor an unblemished past are needed: nothing was done.
+        let standing = Standing { keys_listed: false, earlier_ambiguous: true, ..Standing::default() };
+        let Reading { outcome, retry, min_wait_ms, .. } = outbox::read(&answer, standing);
+        assert_eq!((outcome, retry, min_wait_ms), (Outcome::Pending, Retry::SameKey, 1_000));
     }
 }

@@ -27,7 +27,8 @@ async fn open_keys_are_limited_by_user_and_settled_ones_make_room() {
         patches.push(patch.patch_id);
     }
     let refused = world.send(&Edit::append("c", "x").doc("d2")).await;
-    assert_eq!((refused.status, refused.code()), (429, "too_many_open_keys"));
+    assert_eq!((refused.status, refused.code()), (429, "not_processed"));
+    assert_eq!(refused.body["error"]["details"]["reason"], json!("too_many_open_keys"));
     assert_eq!(
         (&refused.body["not_processed"], &refused.headers["retry-after"]),
         (&json!(true), &"1".parse().unwrap())
@@ -47,7 +48,8 @@ async fn sockets_are_limited_by_user() {
     let first = Socket::connect(&world, TOKEN).await;
     let mut second = Socket::connect(&world, TOKEN).await;
     let refused = world.post("/api/tickets", TOKEN, &json!({})).await;
-    assert_eq!((refused.status, refused.code()), (429, "too_many_sockets"));
+    assert_eq!((refused.status, refused.code()), (429, "not_processed"));
+    assert_eq!(refused.body["error"]["details"]["reason"], json!("too_many_sockets"));
     let url = format!("ws://{}/api/socket?ticket={spare}", world.server.addr());
     assert!(tokio_tungstenite::connect_async(url).await.is_err(), "a ticket from before is no way around");
     let _others = Socket::connect(&world, OTHER_TOKEN).await;
