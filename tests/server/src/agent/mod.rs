@@ -115,6 +115,10 @@ async fn run_patch(patch: &Patch) -> Result<End, String> {
         report.unreachable(key.as_ref().map_or("", OpKey::as_str));
         return Ok(End::Other);
     };
+    if let Some(refusal) = patch.common.refusal(&web, &said).await {
+        report.not_taken(&refusal, key.as_ref().map_or("", OpKey::as_str));
+        return Ok(End::Other);
+    }
     let driver = patch.common.driver(web, said)?;
     if let Some(key) = &key {
         match driver.claim(key).map_err(broken)? {
@@ -183,6 +187,10 @@ async fn run_resume(key: Option<&str>, wait: u64, common: &Common) -> Result<End
         report.unreachable("");
         return Ok(End::Other);
     };
+    if let Some(refusal) = common.refusal(&web, &said).await {
+        report.not_taken(&refusal, "");
+        return Ok(End::Other);
+    }
     let driver = common.driver(web, said)?;
     let wanted = |op: &Op| key.map_or_else(|| is_open(op.state), |key| op.key.as_str() == key);
     let idle: Vec<(TabId, Op)> = driver.idle().map_err(broken)?.into_iter().filter(|(_, op)| wanted(op)).collect();
@@ -298,6 +306,13 @@ pub(crate) fn start(folder: &Path, web: Web, named: Option<&str>, said: Said) ->
 impl Common {
     fn web(&self) -> Result<Web, String> {
         Web::new(&self.server, &self.token)
+    }
+
+    /// The server's refusal of the token, where it is not known whose it is: an op that is kept for nobody is not found
+    /// by `resume` when the next token says whom it is of (T6).
+    async fn refusal(&self, web: &Web, said: &Said) -> Option<web::Reply> {
+        let is_known = self.principal.is_some() || said.principal.is_some();
+        if said.speaks && !is_known { web.refusal().await } else { None }
     }
 
     fn driver(&self, web: Web, said: Said) -> Result<Driver, String> {

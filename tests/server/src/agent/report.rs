@@ -86,6 +86,11 @@ impl Report {
         self.line("other", UNREACHABLE, key, &Reply { never_sent: true, ..Reply::default() });
     }
 
+    /// The server does not take the token, and so does not say whose it is.
+    pub(super) fn not_taken(&self, reply: &Reply, key: &str) {
+        self.line("other", &format!("{} · nothing was sent", reply.failure()), key, reply);
+    }
+
     /// There is nothing to go on with.
     pub(super) fn nothing(&self) {
         if !self.json {
@@ -138,7 +143,7 @@ impl Report {
 
     fn line(&self, news: &str, line: &str, key: &str, reply: &Reply) {
         if !self.json {
-            let name = if self.names_keys && !line.contains(&format!("key {key}")) {
+            let name = if self.names_keys && !key.is_empty() && !line.contains(&format!("key {key}")) {
                 format!("{key} · ")
             } else {
                 String::new()

@@ -79,7 +79,7 @@ impl OpStore {
     pub fn open(folder: &Path, scope: &str, tab_id: TabId) -> Result<Self, OpenError> {
         let (alive, mut db) = (folder.join("alive"), open(folder)?);
         private_folder(&alive)?;
-        let lock = File::create_new(alive.join(tab_id.to_string()))?;
+        let lock = private(File::options().read(true).write(true).create_new(true), &alive.join(tab_id.to_string()))?;
         lock.lock()?;
         let before = now_ms().saturating_sub(KEEP_OVER_MS);
         let tx = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -217,7 +217,9 @@ const FILE: &str = "outbox.db";
 
 fn open(folder: &Path) -> Result<Connection, OpenError> {
     private_folder(folder)?;
-    let db = Connection::open(folder.join(FILE))?;
+    let path = folder.join(FILE);
+    private_file(&path)?;
+    let db = Connection::open(path)?;
     db.busy_timeout(BUSY_TIMEOUT)?;
     let found: u32 = db.pragma_query_value(None, "user_version", |row| row.get(0))?;
     if found > VERSION {
@@ -238,13 +240,52 @@ fn open(folder: &Path) -> Result<Connection, OpenError> {
     Ok(db)
 }
 
-/// Documents are in it: nobody else's business.
+/// Documents are in it: nobody else's business, also where somebody else made the folder.
 fn private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
+    builder.create(folder)?;
+    close_to_others(folder, 0o700)
+}
+
+/// The database. What lies beside it takes its mode when it is made, and may be older.
+fn private_file(path: &Path) -> io::Result<()> {
+    private(File::options().read(true).write(true).create(true).truncate(false), path)?;
+    for suffix in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        match close_to_others(Path::new(&name), 0o600) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            ended => ended?,
+        }
+    }
+    Ok(())
+}
+
+fn private(options: &mut fs::OpenOptions, path: &Path) -> io::Result<File> {
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
+    options.open(path)
+}
+
+#[cfg(unix)]
+fn close_to_others(path: &Path, mode: u32) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+
+    const STICKY: u32 = 0o1000;
+    let found = fs::metadata(path)?.permissions().mode();
+    // A sticky folder is everybody's place on purpose (`/tmp`): only what is in it is ours to close.
+    if found & 0o077 == 0 || found & STICKY != 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+}
+
+#[cfg(not(unix))]
+const fn close_to_others(_path: &Path, _mode: u32) -> io::Result<()> {
+    Ok(())
 }
 
 /// A process that ended lets go of its lock, and one that ended well has removed it.

@@ -2,13 +2,20 @@
 
 use std::time::Duration;
 
+use patchkeep_core::frame::PROTOCOL;
 use patchkeep_core::json::Value;
 use patchkeep_core::outbox::{self, Capabilities, retry_after_ms};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
 
+use crate::store::fresh_id;
+
 /// Longer than a server holds a request for a tab's word, in ms.
 pub const ATTEMPT_TIMEOUT_MS: u64 = 60_000;
 const ATTEMPT_TIMEOUT: Duration = Duration::from_millis(ATTEMPT_TIMEOUT_MS);
+/// More than any answer of the protocol: the longest is a conflict that lists all the ids that a save may name (W3).
+const MAX_BODY_BYTES: usize = 1 << 20;
+/// More than the longest document, with every character escaped.
+const MAX_TEXT_BYTES: usize = 64 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One server, and the credentials for it.
@@ -39,6 +46,8 @@ pub struct Said {
     pub now_ms: Option<u64>,
     /// Whose token it was asked with, where it says that (T6).
     pub principal: Option<String>,
+    /// Whether it is a server of this protocol: any other has no place to ask for a key.
+    pub speaks: bool,
 }
 
 /// What came back.
@@ -48,7 +57,7 @@ pub struct Reply {
     pub status: u16,
     /// The headers.
     pub headers: Vec<(String, String)>,
-    /// The whole body.
+    /// The body, as far as it was read (K12).
     pub body: String,
     /// No connection was made: the request was not sent at all.
     pub never_sent: bool,
@@ -109,6 +118,7 @@ impl Web {
             }),
             now_ms: reply.date_ms(),
             principal: text("principal").filter(|_| listed),
+            speaks: listed && reply.find(&["protocol"], |v| v.as_integer()) == Some(PROTOCOL),
         })
     }
 
@@ -131,7 +141,13 @@ impl Web {
     /// Reads a document.
     pub async fn read(&self, doc: &str) -> Reply {
         let url = format!("{}{}", self.origin, self.doc_path(doc));
-        self.reply(self.http.get(url).header(AUTHORIZATION, self.bearer.clone())).await
+        self.reply_within(self.http.get(url).header(AUTHORIZATION, self.bearer.clone()), MAX_TEXT_BYTES).await
+    }
+
+    /// The server's word that it does not take this token, if that is its word.
+    pub async fn refusal(&self) -> Option<Reply> {
+        let reply = self.ask(&fresh_id().to_string()).await;
+        matches!(reply.status, 401 | 403).then_some(reply)
     }
 
     /// Asks what is known of a key.
@@ -151,18 +167,28 @@ impl Web {
     }
 
     async fn reply(&self, request: reqwest::RequestBuilder) -> Reply {
-        let response = match request.send().await {
+        self.reply_within(request, MAX_BODY_BYTES).await
+    }
+
+    async fn reply_within(&self, request: reqwest::RequestBuilder, most_bytes: usize) -> Reply {
+        let mut response = match request.send().await {
             Ok(response) => response,
             Err(error) => return Reply { never_sent: error.is_connect() || error.is_builder(), ..Reply::default() },
         };
         let status = response.status().as_u16();
         let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers = response.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
-        // K12: the whole answer is part of the attempt.
-        match response.text().await {
-            Ok(body) => Reply { status, headers, body, never_sent: false },
-            Err(_) => Reply::default(),
+        // K12: the whole answer is part of the attempt; whoever sends without end is not heard out.
+        let mut body = Vec::new();
+        while body.len() < most_bytes {
+            match response.chunk().await {
+                Ok(Some(piece)) => body.extend_from_slice(&piece),
+                Ok(None) => break,
+                Err(_) => return Reply::default(),
+            }
         }
+        body.truncate(most_bytes);
+        Reply { status, headers, body: String::from_utf8_lossy(&body).into_owned(), never_sent: false }
     }
 
     fn key_url(&self, key: &str, rest: &str) -> String {

@@ -1,10 +1,12 @@
 //! A gateway between agent and server that answers in the server's place (B20, B27): a real one, on a socket of its own.
 
 use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -29,6 +31,8 @@ struct Gateway {
     tricks: Mutex<VecDeque<Trick>>,
     /// Path, key and attempt of each write, in order.
     seen: Mutex<Vec<[String; 3]>>,
+    /// How much of a long answer was handed on, in bytes.
+    handed_on: Arc<AtomicUsize>,
     /// Requests that ask what the server can do are answered by this, if anything.
     capabilities: Option<Value>,
 }
@@ -40,6 +44,7 @@ impl Gateway {
             http: reqwest::Client::new(),
             tricks: Mutex::new(tricks.iter().cloned().collect()),
             seen: Mutex::new(Vec::new()),
+            handed_on: Arc::default(),
             capabilities,
         });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -72,6 +77,7 @@ async fn pass(State(gateway): State<Arc<Gateway>>, request: Request) -> Response
         _ => Some(forward(&gateway, &parts, body).await),
     };
     match (trick, forwarded) {
+        (Some(trick), _) if trick.body == LONG => long_answer(&gateway, &trick),
         (Some(trick), _) => answer(trick.status, trick.headers, trick.body.into()),
         (None, Some(answered)) => answered,
         (None, None) => unreachable!("what is not answered here is forwarded"),
@@ -93,6 +99,19 @@ fn answer(status: u16, headers: &[(&str, &str)], body: String) -> Response {
     built.body(body.into()).unwrap()
 }
 
+/// An answer of 256 MiB, in pieces.
+fn long_answer(gateway: &Gateway, trick: &Trick) -> Response {
+    let handed_on = gateway.handed_on.clone();
+    let pieces = (0..4_096).map(move |_| {
+        handed_on.fetch_add(64 << 10, Ordering::Relaxed);
+        Ok::<_, Infallible>(Bytes::from_static(&[b' '; 64 << 10]))
+    });
+    let mut long = answer(trick.status, trick.headers, String::new());
+    *long.body_mut() = Body::from_stream(futures_util::stream::iter(pieces));
+    long
+}
+
+const LONG: &str = "and so on";
 const HTML: &[(&str, &str)] = &[("content-type", "text/html")];
 const LOGIN: Trick = Trick { forwards: false, status: 200, headers: HTML, body: "<form>Log in</form>" };
 
@@ -147,4 +166,33 @@ async fn b27_a_redirect_is_not_followed() {
     assert_eq!(run(&at, &["patch", "d1", "--append", "y"]).await.0, Some(3));
     assert_eq!(gateway.seen().len(), 2);
     assert_eq!(world.text("d1").await, "a\ny");
+}
+
+#[tokio::test]
+async fn k12_of_an_answer_without_an_end_one_mib_is_read() {
+    let world = World::new().await;
+    let long = Trick { forwards: true, status: 200, headers: HTML, body: LONG };
+    let (gateway, at) = Gateway::before(&world, &[long], None).await;
+    let (code, said) = run(&at, &["patch", "d1", "--append", "x", "--key", "k"]).await;
+    assert_eq!((code, said.lines().last()), (Some(0), Some("done · seq 2")), "{said}");
+    assert_eq!((gateway.seen().len(), world.text("d1").await.as_str()), (2, "a\nx"));
+    // What the sockets hold on the way is beyond anybody's bound.
+    let handed_on = gateway.handed_on.load(Ordering::Relaxed);
+    assert!(handed_on < 64 << 20, "{handed_on} bytes");
+}
+
+#[tokio::test]
+async fn k12_an_answer_of_the_protocol_is_read_whole_and_64_kib_of_it_are_kept() {
+    let world = World::new().await;
+    let body =
+        format!(r#"{{"error":{{"details":{{"diff":"{}"}},"code":"patch_outcome_unknown"}}}}"#, "+".repeat(900_000));
+    let json: &[_] = &[("content-type", "application/problem+json")];
+    let conflict = Trick { forwards: false, status: 409, headers: json, body: body.leak() };
+    let (_gateway, at) = Gateway::before(&world, &[conflict], None).await;
+    let (code, said) = run(&at, &["patch", "d1", "--append", "x", "--key", "k"]).await;
+    assert_eq!((code, said.lines().next()), (Some(3), Some("patch_outcome_unknown")), "{said}");
+    let db = rusqlite::Connection::open(at.state.path().join("outbox.db")).unwrap();
+    let op: String = db.query_row("SELECT op FROM op", [], |row| row.get(0)).unwrap();
+    let op: Value = serde_json::from_str(&op).unwrap();
+    assert_eq!((op["response"].as_str().unwrap().len(), &op["response_cut"]), (64 << 10, &json!(true)));
 }

@@ -148,3 +148,56 @@ async fn k08_settled_by_a_person_it_is_settled_here_too() {
     assert_eq!(run(&at, &["settle", "k", "--as", "not-applied"]).await.0, Some(0));
     assert_eq!(run(&at, &["pending"]).await.1, "nothing is pending\n");
 }
+
+#[cfg(unix)]
+#[tokio::test]
+async fn k01_a_folder_that_others_may_read_is_closed_to_them() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = World::new().await;
+    let at = At::of(&world);
+    let folder = at.state.path();
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777;
+    fs::set_permissions(folder, Permissions::from_mode(0o755)).unwrap();
+    assert_eq!(run(&at, &["patch", "d1", "--append", "x"]).await.0, Some(0));
+    assert_eq!((mode("."), mode("alive"), mode("outbox.db")), (0o700, 0o700, 0o600), "made by somebody, filled here");
+    for (name, open) in [(".", 0o777), ("alive", 0o755), ("outbox.db", 0o644)] {
+        fs::set_permissions(folder.join(name), Permissions::from_mode(open)).unwrap();
+    }
+    assert_eq!(run(&at, &["pending"]).await.0, Some(0));
+    assert_eq!((mode("."), mode("outbox.db")), (0o700, 0o600), "whatever looks at it first");
+    assert_eq!(run(&at, &["patch", "d1", "--append", "x"]).await.0, Some(0));
+    assert_eq!(mode("alive"), 0o700);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn k01_a_folder_that_all_share_stays_theirs() {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let world = World::new().await;
+    let at = At::of(&world);
+    let folder = at.state.path();
+    let mode = |name: &str| fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o7777;
+    fs::set_permissions(folder, Permissions::from_mode(0o1777)).unwrap();
+    assert_eq!(run(&at, &["patch", "d1", "--append", "x"]).await.0, Some(0));
+    assert_eq!((mode("."), mode("alive"), mode("outbox.db")), (0o1777, 0o700, 0o600));
+}
+
+#[tokio::test]
+async fn t06_nothing_is_kept_or_looked_for_with_a_token_that_is_not_taken() {
+    let world = World::new().await;
+    let at = At::of(&world);
+    killed_at(&world, &at, Point::Claimed).await;
+    world.server.faults().release();
+    let gone = (Some(1), "unauthorized · a bearer token is needed · nothing was sent\n".to_owned());
+    let ended = run(&at, &["patch", "d1", "--append", "y", "--token", "expired"]).await;
+    assert_eq!(pending(&at).await, "sending · d1 · 1 attempt", "and nothing else");
+    assert_eq!(ended, gone);
+    // It is not said that there is nothing: whose ops to look for is not known.
+    assert_eq!(run(&at, &["resume", "--token", "expired"]).await, gone);
+    assert_eq!(run(&at, &["resume"]).await.0, Some(0));
+    assert_eq!(world.text("d1").await, "a\nx");
+}
