@@ -1,7 +1,7 @@
 //! A server for ops, and the outbox of one tab that writes to it: the server counts the effects of each key, and
 //! each request meets the fault that is set.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use patchkeep_core::ids::{TabId, Uuid};
 use patchkeep_core::outbox::{
@@ -100,6 +100,9 @@ pub struct Shop {
     inputs: VecDeque<OutboxEvent>,
     hanging: Vec<u64>,
     slow: VecDeque<OutboxEvent>,
+    suspended: bool,
+    /// Nothing is sent here any more: another context has the tab, or ops wait for one that can write.
+    stands_still: bool,
     counter: u128,
 }
 
@@ -136,6 +139,8 @@ impl Shop {
             inputs: VecDeque::new(),
             hanging: Vec::new(),
             slow: VecDeque::new(),
+            suspended: false,
+            stands_still: false,
             counter: 0,
         };
         shop.load();
@@ -147,6 +152,7 @@ impl Shop {
         self.inputs.clear();
         self.hanging.clear();
         self.slow.clear();
+        (self.suspended, self.stands_still) = (false, false);
         self.stored_epoch += 1;
         let ops = self.stored.values().map(|text| Op::decode(text).expect("what was stored can be read"));
         self.outbox = Some(Outbox::new(OutboxStart {
@@ -223,9 +229,13 @@ impl Shop {
     /// Time passes.
     pub fn advance(&mut self, ms: u64) {
         let until = self.now_ms + ms;
+        let mut in_vain = 0;
         while let Some(wake) = self.outbox.as_ref().and_then(Outbox::next_wake).filter(|wake| *wake <= until) {
+            let (now_ms, steps) = (self.now_ms, self.steps);
             self.now_ms = self.now_ms.max(wake);
             self.happen(OutboxEvent::Timer);
+            in_vain = if (self.now_ms, self.steps) == (now_ms, steps) { in_vain + 1 } else { 0 };
+            assert!(in_vain < 10, "K6: it wakes up for nothing, again and again");
         }
         self.now_ms = until;
     }
@@ -249,10 +259,31 @@ impl Shop {
         while let Some(event) = self.inputs.pop_front() {
             let (now, random) = (self.now(), self.random());
             let Some(outbox) = &mut self.outbox else { return };
+            match event {
+                OutboxEvent::Suspend => self.suspended = true,
+                OutboxEvent::Resume => self.suspended = false,
+                _ => {}
+            }
             let server_now_ms = self.knows_server_clock.then_some(self.now_ms);
             outbox.handle(OutboxInput { now, server_now_ms, random, event });
             self.drain();
         }
+        // While a transaction is out, its end is waited for.
+        let is_waited_for = self.suspended || !self.slow.is_empty();
+        let wakes = self.outbox.as_ref().and_then(Outbox::next_wake).is_some();
+        assert!(wakes || is_waited_for || self.work().is_none(), "K6: nobody wakes up for {:?}", self.work());
+    }
+
+    /// An op that goes on by itself: one that its lane waits for, one that is not saved yet, one that is asked about.
+    pub fn work(&self) -> Option<&Op> {
+        let outbox = self.outbox.as_ref().filter(|_| !self.stands_still)?;
+        let mut heads = BTreeSet::new();
+        outbox.ops().find(|op| {
+            let is_passed = op.state.is_settled() && op.on_failure == OnFailure::Pass;
+            let is_head = !op.state.lets_lane_go_on() && !is_passed && heads.insert(&op.lane);
+            let goes_on = matches!(op.state, OpState::Queued | OpState::Sending | OpState::Waiting);
+            is_head && goes_on || op.state == OpState::Applied || outbox.is_asking(&op.key)
+        })
     }
 
     fn drain(&mut self) {
@@ -294,7 +325,9 @@ impl Shop {
                 }
                 OutboxOutput::Gone { key, .. } => self.gone.push(key),
                 OutboxOutput::Stored { key } => self.told_stored.push(key),
-                OutboxOutput::Changed { .. } | OutboxOutput::Fenced | OutboxOutput::Volatile(_) => {}
+                OutboxOutput::Fenced => self.stands_still = true,
+                OutboxOutput::Volatile(fault) => self.stands_still |= fault != StorageFault::Evicted,
+                OutboxOutput::Changed { .. } => {}
             }
         }
     }

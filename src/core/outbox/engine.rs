@@ -312,8 +312,7 @@ impl Outbox {
         let silent = self.entries.flying().filter_map(|e| e.flight?.until_ms());
         let due = self.candidates().map(|e| e.due_ms);
         let store = self.store_due_ms.filter(|_| self.in_flight.is_none() && !self.unwritten.is_empty());
-        let questions = self.origins.values().filter_map(|o| o.until_ms);
-        due.chain(silent).chain(store).chain(questions).min()
+        due.chain(silent).chain(store).min()
     }
 
     /// An op by its key.

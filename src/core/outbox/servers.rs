@@ -14,8 +14,8 @@ pub(super) struct Origin {
     pub(super) known: Option<Capabilities>,
     /// The last question, as long as nothing made it an old one: only its answer counts.
     question: Option<u64>,
-    /// Until when that answer is waited for, by the monotonic clock.
-    pub(super) until_ms: Option<u64>,
+    /// Until when that answer is waited for, by the monotonic clock; an op that waits for it is due then.
+    until_ms: Option<u64>,
     /// How often in a row it could not be reached at all.
     failures: u32,
 }
