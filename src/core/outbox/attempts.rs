@@ -4,7 +4,7 @@ use super::OpKey;
 use super::engine::{GRACE_MS, Outbox, PROBE_MS};
 use super::entries::{Entry, Flight};
 use super::io::{OutboxOutput, Request};
-use super::op::{OnFailure, Op, OpState};
+use super::op::{Op, OpState};
 use crate::time::Now;
 
 impl Outbox {
@@ -114,12 +114,7 @@ impl Outbox {
     /// Ends an op without another attempt: one that was never sent had no effect, of any other nobody can tell.
     pub(super) fn end_unsent(&mut self, key: &OpKey, code: &'static str) {
         let Some(entry) = self.entry_mut(key) else { return };
-        if entry.op.state == OpState::Applied {
-            // Its lane has gone on long ago (K9).
-            entry.op.on_failure = OnFailure::Pass;
-        }
-        entry.op.state = if entry.op.attempts == 0 { OpState::Refused } else { OpState::Unknown };
-        entry.op.code = Some(code.into());
+        entry.give_up(code);
         entry.flight = None;
         self.save(key);
     }

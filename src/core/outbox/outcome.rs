@@ -149,8 +149,7 @@ impl Outbox {
         }
         // Nobody waits for credentials any more; of a request the answer still counts.
         entry.flight = entry.flight.filter(|f| !matches!(f, Flight::Refreshing { .. }));
-        entry.op.state = OpState::Unknown;
-        entry.op.code = Some("cancelled".into());
+        entry.give_up("cancelled");
         self.save(key);
     }
 
@@ -235,6 +234,16 @@ impl Outbox {
 }
 
 impl Entry {
+    /// Nothing more is done about it here: one that was never sent had no effect, of any other nobody can tell. The lane
+    /// of one that was applied has gone on long ago, and does (K9).
+    pub(super) fn give_up(&mut self, code: &'static str) {
+        if self.op.state == OpState::Applied {
+            self.op.on_failure = OnFailure::Pass;
+        }
+        self.op.state = if self.op.attempts == 0 { OpState::Refused } else { OpState::Unknown };
+        self.op.code = Some(code.into());
+    }
+
     /// The answer to an attempt.
     fn take_answer(&mut self, now: Now, random: u128, reading: &Reading, answer: &Answer) {
         self.record(reading, answer);

@@ -61,3 +61,14 @@ fn k06_where_keys_are_not_kept_any_more_waiting_for_the_save_ends_too() {
     assert_eq!((asks(&shop), shop.state(&key)), (asked, Some(OpState::Unknown)));
     assert!(shop.questions.len() <= 10_002, "{} questions", shop.questions.len());
 }
+
+#[test]
+fn k09_k10_an_applied_op_that_is_given_up_holds_no_lane() {
+    let mut shop = Shop::new(true);
+    shop.fault = Fault::Unsaved;
+    let key = shop.enqueue(None, "d1", BODY).unwrap();
+    assert!(shop.call(|o, now, _| o.cancel(now, &key)));
+    assert_eq!(shop.state(&key), Some(OpState::Unknown));
+    let next = shop.enqueue(None, "d1", BODY).unwrap();
+    assert_eq!(shop.state(&next), Some(OpState::Applied), "its lane had gone on, and does");
+}
