@@ -161,28 +161,47 @@ pub fn not_seen(row: &KeyRow, delivery: u64, speaker: &Speaker<'_>) -> Settled {
     absent(row, SettledBy::Tab, speaker)
 }
 
-/// The patch is proven absent: the same one again before its deadline, else the key is released or lost (R2, S6).
+/// The patch is proven absent, as far as tabs can tell: the same one again before its deadline, else the key is released
+/// or lost (R2, S6).
 pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Settled {
     if row.state == KeyState::Settled {
-        return contradicts(row, false).unwrap_or(Settled::Ignore("as it was settled"));
+        // What a save may have stored is not proven absent, and contradicts nobody (W2).
+        let doubted = row.plan.as_ref().is_some_and(|p| p.doubted_seq.is_some());
+        let against = if doubted { None } else { contradicts(row, false) };
+        return against.unwrap_or(Settled::Ignore("as it was settled"));
     }
     if !row.state.is_open() {
         return Settled::Ignore("nothing is open");
     }
     let Some(plan) = &row.plan else { return Settled::Ignore("not handed out") };
+    if plan.doubted_seq.is_some() {
+        return in_doubt(row, by, speaker.now);
+    }
     if speaker.now >= plan.expires_at || speaker.open.is_none() {
         return gone(row, by, speaker.now);
     }
     let mut again = KeyRow { state: KeyState::Delivered, settled_by: None, settled_at: None, ..row.clone() };
     if let Some(plan) = &mut again.plan {
         plan.delivery += 1;
-        plan.doubted_seq = None;
         hand_to(plan, speaker);
     }
     Settled::follow(again, Follow::Patch)
 }
 
+/// A save was committed that may hold it: whoever calls it absent knows of a memory, not of the stored text (W2).
+fn in_doubt(row: &KeyRow, by: SettledBy, now: u64) -> Settled {
+    if row.state == KeyState::Unknown && row.settled_by == Some(SettledBy::Tab) {
+        return Settled::Confirm(ConfirmedAs::Unknown);
+    }
+    let row = KeyRow { state: KeyState::Unknown, settled_by: Some(by), settled_at: Some(now), ..row.clone() };
+    Settled::write(row, ConfirmedAs::Unknown)
+}
+
 fn gone(row: &KeyRow, by: SettledBy, now: u64) -> Settled {
+    if row.plan.as_ref().is_some_and(|p| p.doubted_seq.is_some()) && row.state == KeyState::Acked {
+        // It was in a document once, and a save may have carried it out of there.
+        return in_doubt(row, by, now);
+    }
     if row.state == KeyState::Acked {
         let lost = KeyRow { state: KeyState::Lost, settled_by: Some(by), settled_at: Some(now), ..row.clone() };
         return Settled::note(lost);

@@ -1,11 +1,12 @@
 //! The pure decisions, every state against every piece of evidence.
 
 use patchkeep_core::digest::Digest;
-use patchkeep_core::frame::{Homed, Reason, ReportedState, UnconfirmedEntry};
+use patchkeep_core::frame::{ConfirmedAs, Homed, Reason, ReportedState, UnconfirmedEntry};
 use patchkeep_core::ids::{DocId, Incarnation, JournalId, PatchId, TabId};
 use patchkeep_server::decide::{
-    Attempt, Claim, ClaimFacts, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, Settled, SettledBy, Settlement,
-    Speaker, Verdict, Word, acknowledged, claim, expired, not_seen, refused, resume, settle, settle_saved, unknown,
+    Attempt, Claim, ClaimFacts, Follow, KeyId, KeyRow, KeyState, Plan, Recipient, Recorded, Settled, SettledBy,
+    Settlement, Speaker, Verdict, Word, acknowledged, claim, expired, not_seen, refused, resume, settle, settle_saved,
+    unknown,
 };
 
 use crate::world::fresh;
@@ -162,6 +163,32 @@ fn j12_only_the_journal_that_was_asked_can_say_not_seen() {
 }
 
 #[test]
+fn w02_d06_no_not_seen_silence_or_fence_outweighs_the_doubt_of_a_save() {
+    let doubted = |row: KeyRow| KeyRow { plan: row.plan.map(|plan| Plan { doubted_seq: Some(2), ..plan }), ..row };
+    for row in rows().into_iter().map(doubted) {
+        for speaker in speakers(&row) {
+            for settled in [
+                not_seen(&row, DELIVERY, &speaker),
+                resume(&row, None, &speaker),
+                refused(&row, Some(DELIVERY), Reason::PatchIdReused, None, &speaker),
+            ] {
+                let Settled::Write { row: after, follow, confirm } = settled else { continue };
+                assert!(row.state.is_open(), "a person's word is not contradicted by it: {after:?}");
+                assert!(after.state == row.state || after.state == KeyState::Unknown, "{:?}", after.state);
+                assert_ne!(follow, Follow::Patch, "it is not handed out again");
+                assert!(matches!(confirm, None | Some(ConfirmedAs::Unknown)));
+                assert_eq!(after.plan.as_ref().unwrap().doubted_seq, Some(2), "the doubt stays");
+            }
+            // What was in a document may have been carried out of it, whoever refuses it later.
+            let refusal = refused(&row, Some(DELIVERY), Reason::Expired, None, &speaker);
+            if row.state == KeyState::Acked {
+                assert!(matches!(refusal, Settled::Write { row, .. } if row.state == KeyState::Unknown));
+            }
+        }
+    }
+}
+
+#[test]
 fn r07_silence_proves_absence_only_between_two_homes_on_the_server() {
     for row in rows().into_iter().filter(|r| r.state.is_open()) {
         let recipient = row.plan.as_ref().unwrap().recipient.clone();
@@ -182,7 +209,7 @@ fn s06_nothing_is_handed_out_after_its_deadline() {
     for row in rows() {
         for speaker in speakers(&row) {
             for settled in [not_seen(&row, DELIVERY, &speaker), resume(&row, None, &speaker)] {
-                if let Settled::Write { row: after, follow: patchkeep_server::decide::Follow::Patch, .. } = settled {
+                if let Settled::Write { row: after, follow: Follow::Patch, .. } = settled {
                     assert!(after.plan.as_ref().unwrap().expires_at > NOW);
                     assert_eq!(after.state, KeyState::Delivered);
                 }

@@ -239,6 +239,35 @@ async fn r07_the_doubt_outlives_a_late_acknowledgement() {
 }
 
 #[tokio::test]
+async fn w02_d06_what_a_save_may_hold_stays_unknown_though_nobody_has_seen_it() {
+    for acknowledged in [false, true] {
+        for late in [false, true] {
+            let out = if acknowledged { acked(Homed::Server).await } else { delivered(Homed::Server).await };
+            let mut body = out.who.save(out.first.incarnation, 1, "a\nx", &[]);
+            body["in_doubt"] = json!([out.patch.patch_id.to_string()]);
+            assert_eq!(out.world.put("d1", out.who.token, &body).await.unwrap().status, 200);
+            if late {
+                out.world.pass_deadline().await;
+            }
+            let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
+            let query = back.socket.query().await;
+            back.socket.answer(query, ReportedState::NotSeen).await;
+            back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
+            assert_eq!(out.world.state("k"), "unknown");
+            let asked = out.world.send(&Edit::append("k", "x").ask()).await;
+            assert_eq!((asked.status, asked.code(), asked.released()), (409, "patch_outcome_unknown", false));
+            // And so through every further load, until a save names it.
+            let mut next = Tab::hello(&out.world, back.who.reloaded(), open_doc("d1", incarnation())).await;
+            let query = next.socket.query().await;
+            next.socket.answer(query, ReportedState::NotSeen).await;
+            next.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
+            assert_eq!(next.save(&out.world, 2, "a\nx", &[out.patch.patch_id]).await.status, 200);
+            assert_eq!(out.world.state("k"), "done");
+        }
+    }
+}
+
+#[tokio::test]
 async fn s10_contradiction_is_recorded_and_applies_nothing() {
     let out = delivered(Homed::Server).await;
     out.world.pass_deadline().await;
