@@ -69,6 +69,17 @@ impl Hub {
         }
     }
 
+    /// Another connection is the tab's current one (R5): this one is closed, and nothing is sent on it any more.
+    pub fn replaced(&self, tab_id: TabId, conn: &str) {
+        let mut tabs = self.tabs();
+        // Where there is another here already, this one was closed when that came.
+        if tabs.by_id.get(&tab_id).is_some_and(|t| t.connection.conn == conn)
+            && let Some(tab) = tabs.by_id.remove(&tab_id)
+        {
+            tab.push(Outgoing::Close(CLOSE_REPLACED));
+        }
+    }
+
     /// A document is open on this connection, or no longer.
     pub fn set_open(&self, tab_id: TabId, conn: &str, doc: &DocId, open: Option<(Incarnation, Homed)>) {
         let mut tabs = self.tabs();

@@ -175,13 +175,25 @@ async fn handle<S: Store>(
     session: &Session,
     frame: TabFrame,
 ) -> Result<(), StoreError> {
+    match &frame {
+        // These ask the database themselves whether they count.
+        TabFrame::Open(_)
+        | TabFrame::PatchAck(_)
+        | TabFrame::PatchRefuse { .. }
+        | TabFrame::PatchUnknown { .. }
+        | TabFrame::PatchState { .. } => {}
+        TabFrame::Ping { t } => {
+            // At once: a tab judges deadlines by it (J2), and that it may be deaf it learns after it.
+            boot.hub.send(session.tab_id, &session.conn, &ServerFrame::Pong { t: *t, now: app.now() });
+            check_current(app, boot, session).await;
+        }
+        _ => check_current(app, boot, session).await,
+    }
     match frame {
         TabFrame::Hello(_) => tracing::warn!(conn = %session.conn, "a second hello"),
         TabFrame::Open(open) => service::open(app, boot, session, open).await?,
         TabFrame::Close { doc, incarnation } => service::close(boot, session, &doc, incarnation),
-        TabFrame::Ping { t, .. } => {
-            boot.hub.send(session.tab_id, &session.conn, &ServerFrame::Pong { t, now: app.now() });
-        }
+        TabFrame::Ping { .. } => {}
         TabFrame::PatchStart { patch_id, delivery } => tracing::debug!(%patch_id, delivery, "started"),
         TabFrame::PatchAck(ack) if app.faults.take_ack() => {
             tracing::info!(patch_id = %ack.patch_id, "fault switch: this acknowledgement is lost");
@@ -194,6 +206,13 @@ async fn handle<S: Store>(
         TabFrame::Unknown => tracing::debug!(conn = %session.conn, "an unknown frame type"),
     }
     Ok(())
+}
+
+/// R5. A database that does not answer says nothing about a connection; the next frame asks again.
+async fn check_current<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session) {
+    if let Err(error) = service::check_current(app, boot, session).await {
+        tracing::warn!(%error, conn = %session.conn, "whether this connection counts is not known");
+    }
 }
 
 async fn write<S: Store>(app: &App<S>, mut sink: SplitSink<WebSocket, Message>, mut queue: Queue) {

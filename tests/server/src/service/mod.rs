@@ -14,7 +14,7 @@ use patchkeep_core::ids::{DocId, PatchId};
 
 pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, heard, keyed};
 pub(crate) use save::{Saved, save};
-pub(crate) use session::{Session, close, hello, open, report};
+pub(crate) use session::{Session, check_current, close, hello, open, report};
 pub(crate) use settle::settle;
 
 use crate::app::{App, Boot};

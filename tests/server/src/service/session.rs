@@ -123,7 +123,7 @@ pub(crate) async fn open<S: Store>(
 ) -> Result<(), StoreError> {
     let (app2, boot, session) = (app.clone(), boot.clone(), session.clone());
     let announced = move |tx: &dyn Tx| {
-        if !is_current(tx, &session)? {
+        if !is_current(tx, &boot, &session)? {
             return Ok(());
         }
         let mut say = Say::default();
@@ -164,7 +164,7 @@ pub(crate) async fn report<S: Store>(
     };
     let (app2, boot, session) = (app.clone(), boot.clone(), session.clone());
     let heard = move |tx: &dyn Tx| {
-        let Some(row) = own_row(tx, &session, patch_id)? else { return Ok(()) };
+        let Some(row) = own_row(tx, &boot, &session, patch_id)? else { return Ok(()) };
         let Some(doc) = row.plan.as_ref().map(|p| &p.recipient.doc) else { return Ok(()) };
         let here = boot.hub.here(session.tab_id, doc).filter(|h| h.conn == session.conn);
         let speaker = Speaker {
@@ -206,8 +206,8 @@ fn judged(row: &KeyRow, frame: &TabFrame, speaker: &Speaker<'_>) -> Settled {
 }
 
 /// R5: what is said about a patch counts from its recipient's tab, on that tab's current connection, alone.
-fn own_row(tx: &dyn Tx, session: &Session, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError> {
-    if !is_current(tx, session)? {
+fn own_row(tx: &dyn Tx, boot: &Arc<Boot>, session: &Session, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError> {
+    if !is_current(tx, boot, session)? {
         return Ok(None);
     }
     let row = tx.key_of_patch(patch_id)?;
@@ -223,12 +223,26 @@ fn is_recipient(row: &KeyRow, session: &Session) -> bool {
     row.id.principal == session.principal && recipient == Some(session.tab_id)
 }
 
-fn is_current(tx: &dyn Tx, session: &Session) -> Result<bool, StoreError> {
+/// Whether this is the tab's current connection. One that was replaced is closed: the hello that replaced it may have
+/// been committed late, by a process whose socket is dead, and then this is the only one left to say hello anew.
+fn is_current(tx: &dyn Tx, boot: &Arc<Boot>, session: &Session) -> Result<bool, StoreError> {
     let current = tx.tab(session.tab_id)?.is_some_and(|owner| owner.conn == session.conn);
     if !current {
         tracing::warn!(conn = %session.conn, "a frame on a connection that was replaced");
+        let (boot, Session { conn, tab_id, .. }) = (boot.clone(), session.clone());
+        tx.after_commit(Box::new(move || boot.hub.replaced(tab_id, &conn)));
     }
     Ok(current)
+}
+
+/// R5, for a frame that reads no rows of its own: on a connection that was replaced it closes it.
+pub(crate) async fn check_current<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+) -> Result<(), StoreError> {
+    let (boot, session) = (boot.clone(), session.clone());
+    app.store.transact(move |tx| is_current(tx, &boot, &session).map(|_| ())).await
 }
 
 /// Announces a document: everything older of this tab is fenced for it, and its open patches are settled. Returns the

@@ -1,10 +1,12 @@
 //! Two servers on one database: each has its own sockets, and both the same keys (S8, S11).
 
-use patchkeep_core::frame::{ConfirmedAs, ReportedState};
+use patchkeep_core::frame::{ConfirmedAs, ReportedState, ServerFrame, TabFrame};
+use patchkeep_core::ids::PatchId;
+use patchkeep_server::Server;
 use serde_json::json;
 
-use crate::tab::{Tab, listed, open_doc};
-use crate::world::{Edit, World};
+use crate::tab::{Heard, Identity, Tab, incarnation, listed, open_doc};
+use crate::world::{Edit, World, fresh};
 
 #[tokio::test]
 async fn s03_sixty_four_at_once_over_two_servers_have_one_effect() {
@@ -74,4 +76,61 @@ async fn s11_a_lost_database_connection_is_made_again() {
     }
     assert_eq!(world.send(&Edit::append("k2", "y")).await.status, 200);
     assert_eq!(world.text("d1").await, "a\nxy");
+}
+
+/// A tab that lives at the second server, while a socket of the same load of its page that is dead by now was the last
+/// to say hello, at the first.
+async fn overtaken(world: &World, other: &Server) -> Tab {
+    let open = open_doc("d1", incarnation());
+    let living = Tab::hello_at(world, other, Identity::new(), open.clone()).await;
+    let late = Tab::hello(world, living.who.clone(), open).await;
+    late.socket.drop_dead();
+    living
+}
+
+#[tokio::test]
+async fn r05_d14_any_frame_on_a_replaced_connection_closes_it() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let patch_id = PatchId(fresh());
+    let frames = |tab: &Tab| {
+        [
+            TabFrame::Ping { t: 1 },
+            TabFrame::Open(open_doc("d2", incarnation())),
+            TabFrame::Close { doc: open_doc("d1", tab.incarnation).doc, incarnation: tab.incarnation },
+            TabFrame::PatchStart { patch_id, delivery: 1 },
+            TabFrame::PatchUnknown { patch_id, delivery: 1, detail: None },
+            TabFrame::Hello(tab.who.hello(vec![])),
+        ]
+    };
+    for n in 0..6 {
+        let mut tab = overtaken(&world, &other).await;
+        let frame = frames(&tab)[n].clone();
+        tab.socket.send(&frame).await;
+        let code = loop {
+            match tab.socket.next().await {
+                Heard::Closed(code) => break code,
+                // It may be answered before it is known to be deaf; nothing is opened on it.
+                Heard::Frame(said) => assert!(matches!(said, ServerFrame::Pong { .. }), "{frame:?}: {said:?}"),
+            }
+        };
+        assert_eq!(code, Some(1000), "{frame:?}");
+    }
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn r05_d14_a_dead_sockets_late_hello_does_not_deafen_the_living_one() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let mut tab = overtaken(&world, &other).await;
+    tab.socket.send(&TabFrame::Ping { t: 1 }).await;
+    tab.socket.closed().await;
+    let mut back = Tab::hello_at(&world, &other, tab.who.clone(), open_doc("d1", tab.incarnation)).await;
+    let sending = world.sending_to(&other, &Edit::append("k", "x"));
+    let patch = back.socket.patch().await;
+    back.socket.ack(&patch, false).await;
+    back.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+    assert_eq!(sending.await.unwrap().unwrap().body["applied_pending_flush"], json!(true));
+    other.stop().await;
 }

@@ -6,13 +6,14 @@ use patchkeep_core::frame::{
     UnconfirmedEntry, Welcome,
 };
 use patchkeep_core::ids::{ContextId, DocId, Incarnation, JournalId, PatchId, TabId};
+use patchkeep_server::Server;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::world::{Edit, PATIENCE, Reply, TOKEN, World, fresh};
+use crate::world::{Edit, PATIENCE, Reply, TOKEN, World, fresh, read};
 
 type Sink = futures_util::stream::SplitSink<WebSocketStream<MaybeTlsStream<TcpStream>>, Message>;
 
@@ -111,6 +112,13 @@ impl Socket {
     pub async fn connect(world: &World, token: &str) -> Self {
         let ticket = world.post("/api/tickets", token, &json!({})).await.body["ticket"].as_str().unwrap().to_owned();
         Self::with_ticket(world, &ticket).await
+    }
+
+    /// Connects to a server beside the world's own.
+    pub async fn at(world: &World, server: &Server, token: &str) -> Self {
+        let request = world.http.post(format!("{}/api/tickets", server.url())).bearer_auth(token);
+        let ticket = read(request.send().await.unwrap()).await.unwrap().body["ticket"].as_str().unwrap().to_owned();
+        Self::dial(&format!("ws://{}/api/socket?ticket={ticket}", server.addr())).await
     }
 
     pub async fn with_ticket(world: &World, ticket: &str) -> Self {
@@ -259,7 +267,11 @@ impl Tab {
     }
 
     pub async fn hello(world: &World, who: Identity, open: OpenDoc) -> Self {
-        let mut socket = Socket::connect(world, who.token).await;
+        Self::hello_at(world, &world.server, who, open).await
+    }
+
+    pub async fn hello_at(world: &World, server: &Server, who: Identity, open: OpenDoc) -> Self {
+        let mut socket = Socket::at(world, server, who.token).await;
         let incarnation = open.incarnation;
         socket.send(&TabFrame::Hello(who.hello(vec![open]))).await;
         let welcome = socket.welcome().await;
