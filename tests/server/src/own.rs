@@ -102,7 +102,7 @@ where
     match committed.await {
         Ok(answer) => Ok(answer),
         Err(Undo::Refused(answer)) => undone(app, row, answer).await,
-        Err(Undo::ClaimLost | Undo::Moved) => Ok(in_flight(ASK_AGAIN_MS)),
+        Err(Undo::ClaimLost | Undo::Moved(_)) => Ok(in_flight(ASK_AGAIN_MS)),
         Err(Undo::Store(error)) => {
             // Whether it was committed is what the next attempt finds out; the claim is as it was left.
             tracing::error!(%error, "a write of the host's own failed");

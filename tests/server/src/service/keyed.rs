@@ -7,6 +7,7 @@ use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json;
 
 use super::diff::unified;
+use super::here;
 use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
@@ -21,7 +22,7 @@ use crate::waiters::Waiter;
 pub(crate) const ASK_AGAIN_MS: u64 = 1000;
 
 /// How often a tab is elected for one attempt, should they move under its hands.
-const ELECTIONS: usize = 3;
+const ELECTIONS: usize = 8;
 
 /// A keyed edit of one document.
 #[derive(Clone, Debug)]
@@ -49,7 +50,7 @@ pub(crate) enum Undo {
     Refused(Answer),
     /// The elected tab said hello, or replaced its content, in a unit of work that shares this one's commit: what is
     /// known of sockets is behind the database until then.
-    Moved,
+    Moved(Elected),
 }
 
 impl From<StoreError> for Undo {
@@ -93,17 +94,23 @@ pub(crate) async fn keyed<S: Store>(
     if executes {
         app.faults.pass_by(Point::Claimed).await;
     }
+    let mut moved = None;
     for _ in 0..ELECTIONS {
         let Next::Execute(row) = &next else { break };
-        let (app2, boot2, row, write) = (app.clone(), boot.clone(), row.clone(), write.clone());
+        let (app2, boot2, row, wanted) = (app.clone(), boot.clone(), row.clone(), write.clone());
         let written = move |tx: &dyn Tx| {
-            let next = run(tx, &app2, &boot2, &row, &write)?;
+            let next = run(tx, &app2, &boot2, &row, &wanted)?;
             app2.faults.pass(Point::Writing);
             Ok(next)
         };
         match app.store.transact(written).await {
             Ok(executed) => next = executed,
-            Err(Undo::Moved) => {}
+            Err(Undo::Moved(tab)) => {
+                if moved.as_ref() == Some(&tab) {
+                    set_aside(boot, &tab, &write.doc);
+                }
+                moved = Some(tab);
+            }
             Err(Undo::ClaimLost | Undo::Refused(_)) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
             Err(Undo::Store(error)) => return Err(error),
         }
@@ -208,10 +215,8 @@ fn join<S: Store>(
         return look(tx, boot, row, true).map(Next::Tell);
     }
     let row = expired(&row, tx.now()).unwrap_or(row);
-    let owner = tx.tab(plan.recipient.tab_id)?;
-    let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
     // A hello in this same commit has settled what it lists, or asks already.
-    let here = here.filter(|h| owner.is_some_and(|o| o.conn == h.conn));
+    let here = here(tx, boot, plan.recipient.tab_id, &plan.recipient.doc)?;
     let rejoined = rejoin(&row, number, here.as_ref());
     if !tx.update_key(rejoined.row(), guard)? {
         return Ok(Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))));
@@ -237,45 +242,6 @@ fn join<S: Store>(
     Ok(Next::Wait(Waiting { id: row.id, patch_id: plan.patch_id, waiter, until, replayed: true }))
 }
 
-/// A word of another process: who waits looks again, and a retry that came there goes to the recipient here (S7).
-pub(crate) fn heard<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, word: Word) {
-    let patch_id = match word {
-        Word::Changed(patch_id) => return boot.changed(patch_id),
-        Word::Retried(patch_id) => patch_id,
-    };
-    let (app, boot2) = (app.clone(), boot.clone());
-    boot.spawn(async move {
-        let app2 = app.clone();
-        if let Err(error) = app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await {
-            tracing::warn!(%error, %patch_id, "a retry could not be forwarded");
-        }
-    });
-}
-
-fn forwarded<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, patch_id: PatchId) -> Result<(), StoreError> {
-    let Some(row) = tx.key_of_patch(patch_id)? else { return Ok(()) };
-    let Some(plan) = row.plan.clone() else { return Ok(()) };
-    if !matches!(row.state, KeyState::Delivered | KeyState::Unknown) {
-        return Ok(());
-    }
-    let guard = Guard::Patch(patch_id, row.state);
-    let owner = tx.tab(plan.recipient.tab_id)?;
-    let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
-    let Some(here) = here.filter(|h| owner.is_some_and(|o| o.conn == h.conn)) else { return Ok(()) };
-    let row = expired(&row, tx.now()).unwrap_or(row);
-    let rejoined = rejoin(&row, row.attempt, Some(&here));
-    let mut say = Say::default();
-    match (&rejoined, rejoined.row().plan.as_ref()) {
-        (Rejoin::Again(_), Some(plan)) => say.hand_out(plan),
-        (Rejoin::Ask(_), Some(plan)) => say.ask(plan),
-        _ => return Ok(()),
-    }
-    if tx.update_key(rejoined.row(), guard)? {
-        say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&here.conn))?;
-    }
-    Ok(())
-}
-
 /// S2, S4, S5: the claimed write. Its row is written under the claim token, or nothing is.
 fn run<S: Store>(
     tx: &dyn Tx,
@@ -290,7 +256,7 @@ fn run<S: Store>(
     if let Some(tab) = &elected
         && !is_current(tx, tab, &write.doc)?
     {
-        return Err(Undo::Moved);
+        return Err(Undo::Moved(tab.clone()));
     }
     let edit = json::parse(&write.edit).unwrap_or(json::Value::Null);
     let wanted = Write { doc: &write.doc, edit_text: &write.edit, edit: &edit, guarded: write.guarded };
@@ -337,6 +303,13 @@ fn is_current(tx: &dyn Tx, tab: &Elected, doc: &DocId) -> Result<bool, StoreErro
     let owner = tx.tab(tab.tab_id)?;
     let newest = tx.newest(tab.tab_id, doc)?;
     Ok(owner.is_some_and(|o| o.conn == tab.conn) && newest.is_some_and(|n| n.incarnation == tab.incarnation))
+}
+
+/// The database disagreed twice about a tab that is connected here, and what it knew the first time has been said since:
+/// the tab moved on at another process, or what it holds was fenced there (S10).
+fn set_aside(boot: &Boot, tab: &Elected, doc: &DocId) {
+    tracing::info!(conn = %tab.conn, %doc, "what this tab holds does not count any more");
+    boot.hub.set_open(tab.tab_id, &tab.conn, doc, None);
 }
 
 /// What a row says now.

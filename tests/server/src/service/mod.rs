@@ -1,6 +1,7 @@
 //! The units of work: rows read, decided on and written in one transaction, frames sent after its commit.
 
 mod diff;
+mod heard;
 mod keyed;
 mod save;
 mod say;
@@ -10,15 +11,16 @@ mod settle;
 use std::sync::Arc;
 use std::time::Duration;
 
-use patchkeep_core::ids::{DocId, PatchId};
+use patchkeep_core::ids::{DocId, PatchId, TabId};
 
-pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, heard, keyed};
+pub(crate) use heard::heard;
+pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, keyed};
 pub(crate) use save::{Saved, save};
 pub(crate) use session::{Session, check_current, close, hello, open, report};
 pub(crate) use settle::settle;
 
 use crate::app::{App, Boot};
-use crate::decide::{Document, KeyState, expired};
+use crate::decide::{Document, Here, KeyState, expired};
 use crate::store::{Guard, Store, StoreError, Tx};
 
 /// Makes the documents that do not exist yet.
@@ -30,6 +32,21 @@ pub(crate) fn seed(tx: &dyn Tx, workspace: &str, seed: &[(String, String)]) -> R
         }
     }
     Ok(())
+}
+
+/// A tab's connection at this process, where the database agrees that it is the current one (R5). What was fenced or
+/// replaced at another process does not count as open: nothing is handed to it any more (S10).
+fn here(tx: &dyn Tx, boot: &Boot, tab_id: TabId, doc: &DocId) -> Result<Option<Here>, StoreError> {
+    let Some(mut here) = boot.hub.here(tab_id, doc) else { return Ok(None) };
+    if tx.tab(tab_id)?.is_none_or(|owner| owner.conn != here.conn) {
+        return Ok(None);
+    }
+    if let Some((incarnation, _)) = here.open
+        && tx.newest(tab_id, doc)?.is_none_or(|newest| newest.incarnation != incarnation)
+    {
+        here.open = None;
+    }
+    Ok(Some(here))
 }
 
 /// Sees to it that a patch nobody waits for any more still becomes `unknown` at its deadline (S6).

@@ -9,6 +9,7 @@ use patchkeep_core::frame::{
 };
 use patchkeep_core::ids::{ConnId, DocId, Incarnation, JournalId, PatchId, TabId};
 
+use super::here;
 use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
@@ -166,7 +167,7 @@ pub(crate) async fn report<S: Store>(
     let heard = move |tx: &dyn Tx| {
         let Some(row) = own_row(tx, &boot, &session, patch_id)? else { return Ok(()) };
         let Some(doc) = row.plan.as_ref().map(|p| &p.recipient.doc) else { return Ok(()) };
-        let here = boot.hub.here(session.tab_id, doc).filter(|h| h.conn == session.conn);
+        let here = here(tx, &boot, session.tab_id, doc)?.filter(|h| h.conn == session.conn);
         let speaker = Speaker {
             conn: &session.conn,
             journal_id: session.journal_id,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use patchkeep_core::ids::Incarnation;
+use patchkeep_core::ids::{DocId, Incarnation, TabId};
 
 use crate::app::{App, Boot};
 use crate::decide::{
     Announced, Answer, KeyId, KeyRow, Recipient, Verdict, Word, in_flight, settle as decide, settlement_answer,
 };
-use crate::store::{Guard, Store, StoreError, Tx, fresh_id};
+use crate::store::{Guard, Store, StoreError, Tx, Word as StoreWord, fresh_id};
 
 /// How long a caller waits before it tries again, where the row moved under its hands, in ms.
 const TRY_AGAIN_MS: u64 = 200;
@@ -48,6 +48,7 @@ fn write(tx: &dyn Tx, boot: &Arc<Boot>, before: &KeyRow, row: &KeyRow, fenced: b
         fence(tx, boot, &plan.recipient)?;
     }
     tracing::info!(patch_id = %plan.patch_id, verdict = ?row.settlement, "settled by a person");
+    tx.tell_others(&StoreWord::Changed(plan.patch_id))?;
     let (boot, patch_id) = (boot.clone(), plan.patch_id);
     tx.after_commit(Box::new(move || boot.changed(patch_id)));
     Ok(settlement_answer(row, false))
@@ -59,8 +60,25 @@ fn fence(tx: &dyn Tx, boot: &Arc<Boot>, recipient: &Recipient) -> Result<(), Sto
     let Recipient { tab_id, doc, .. } = recipient;
     let Some(owner) = tx.tab(*tab_id)? else { return Ok(()) };
     tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) })?;
-    let (boot, tab_id, doc) = (boot.clone(), *tab_id, doc.clone());
-    // Nothing is handed to it from here on.
-    tx.after_commit(Box::new(move || boot.hub.set_open(tab_id, &owner.conn, &doc, None)));
+    tx.tell_others(&StoreWord::Fenced(*tab_id, doc.clone()))?;
+    fenced(tx, boot, *tab_id, doc)
+}
+
+/// A tab's content was fenced, here or at another process. What it opened since is its own.
+pub(super) fn fenced(tx: &dyn Tx, boot: &Arc<Boot>, tab_id: TabId, doc: &DocId) -> Result<(), StoreError> {
+    let newest = tx.newest(tab_id, doc)?.map(|newest| newest.incarnation);
+    let (boot, doc) = (boot.clone(), doc.clone());
+    tx.after_commit(Box::new(move || {
+        let Some(here) = boot.hub.here(tab_id, &doc) else { return };
+        if here.open.is_some_and(|(incarnation, _)| Some(incarnation) != newest) {
+            settled_elsewhere(&boot, tab_id, &here.conn, &doc);
+        }
+    }));
     Ok(())
+}
+
+/// Nothing is handed to this content from here on. The one place where its tab, connected here, is told.
+fn settled_elsewhere(boot: &Boot, tab_id: TabId, conn: &str, doc: &DocId) {
+    tracing::info!(%conn, %doc, "what this tab holds was settled as not applied, and is fenced");
+    boot.hub.set_open(tab_id, conn, doc, None);
 }

@@ -11,13 +11,13 @@ mod rows;
 mod schema;
 mod sql;
 mod sqlite;
+mod word;
 
 pub use any::AnyStore;
 pub use cells::Cell;
 pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
-
-use std::fmt;
+pub use word::{Hear, Word};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId, Uuid};
 
@@ -147,39 +147,6 @@ pub trait Tx {
     /// What happens once this is committed.
     fn after_commit(&self, effect: Box<dyn FnOnce() + Send>);
 }
-
-/// What one process tells the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// The row of this patch was changed: who waits for it looks again.
-    Changed(PatchId),
-    /// A retry of this patch came to a process that does not have its recipient's socket (S7).
-    Retried(PatchId),
-}
-
-impl fmt::Display for Word {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Changed(patch_id) => write!(f, "changed {patch_id}"),
-            Self::Retried(patch_id) => write!(f, "retried {patch_id}"),
-        }
-    }
-}
-
-impl Word {
-    fn read(text: &str) -> Option<Self> {
-        let (what, patch_id) = text.split_once(' ')?;
-        let patch_id = patch_id.parse().ok()?;
-        match what {
-            "changed" => Some(Self::Changed(patch_id)),
-            "retried" => Some(Self::Retried(patch_id)),
-            _ => None,
-        }
-    }
-}
-
-/// Takes what another process tells.
-pub type Hear = Box<dyn Fn(Word) + Send>;
 
 /// A store of documents, keys and tabs.
 pub trait Store: Send + Sync + 'static {

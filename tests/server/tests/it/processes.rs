@@ -6,7 +6,7 @@ use patchkeep_server::Server;
 use serde_json::json;
 
 use crate::tab::{Heard, Identity, Tab, incarnation, listed, open_doc};
-use crate::world::{Edit, World, fresh};
+use crate::world::{Edit, Reply, TOKEN, World, fresh};
 
 #[tokio::test]
 async fn s03_sixty_four_at_once_over_two_servers_have_one_effect() {
@@ -132,5 +132,71 @@ async fn r05_d14_a_dead_sockets_late_hello_does_not_deafen_the_living_one() {
     back.socket.ack(&patch, false).await;
     back.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
     assert_eq!(sending.await.unwrap().unwrap().body["applied_pending_flush"], json!(true));
+    other.stop().await;
+}
+
+/// A tab at the world's own server, and keys that it cannot tell the outcome of.
+async fn unknown(world: &World, keys: &[&str]) -> Tab {
+    let mut tab = Tab::open(world).await;
+    for key in keys {
+        let sending = world.sending(&Edit::append(key, "x"));
+        let patch = tab.socket.patch().await;
+        tab.socket.unknown(&patch).await;
+        tab.socket.confirmed(patch.patch_id, ConfirmedAs::Unknown).await;
+        assert_eq!(sending.await.unwrap().unwrap().code(), "patch_outcome_unknown");
+    }
+    tab
+}
+
+async fn settle_at(world: &World, server: &Server, key: &str, verdict: &str) -> Reply {
+    world.post_to(server, &format!("/api/keys/{key}/settle"), TOKEN, &json!({"as": verdict})).await
+}
+
+#[tokio::test]
+async fn s10_d13_not_applied_at_another_process_leaves_the_document_writable_at_the_tabs_own() {
+    let world = World::new().await;
+    let other = world.beside().await;
+    let mut tab = unknown(&world, &["k", "k2"]).await;
+    assert_eq!(settle_at(&world, &other, "k", "not_applied").await.status, 200);
+    let written = world.send(&Edit::append("new", "y")).await;
+    assert_eq!((written.status, &written.body["seq"]), (200, &json!(2)), "{written:?}");
+    assert_eq!(world.text("d1").await, "a\ny");
+    // What else is open with the fenced content is asked about, and not handed to it again.
+    let retry = world.sending(&Edit::append("k2", "x").attempt(2));
+    let query = tab.socket.query().await;
+    tab.socket.answer(query, ReportedState::Unknown).await;
+    assert_eq!(retry.await.unwrap().unwrap().code(), "patch_outcome_unknown");
+    // It is taken again under another incarnation.
+    let next = incarnation();
+    tab.socket.confirmed(query.patch_id, ConfirmedAs::Unknown).await;
+    tab.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
+    assert_eq!(tab.socket.opened().await, (next, 2));
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn s10_d13_who_waits_at_another_process_is_told() {
+    let world = World::new().await;
+    // Processes on an embedded database do not hear each other.
+    if !world.place.is_served() {
+        return;
+    }
+    let other = world.beside().await;
+    // Many, so that most of them wait by the time the word is given: whoever looks later needs none.
+    let keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let mut tab = unknown(&world, &keys).await;
+    let mut retries = Vec::new();
+    for key in keys {
+        retries.push(world.sending(&Edit::append(key, "x").attempt(2)));
+        tab.socket.patch().await;
+        world.stored("d1").await;
+    }
+    for key in keys {
+        assert_eq!(settle_at(&world, &other, key, "applied").await.status, 200);
+    }
+    for retry in retries {
+        let reply = retry.await.unwrap().unwrap();
+        assert_eq!((reply.status, &reply.body["settled"]["as"]), (200, &json!("applied")));
+    }
     other.stop().await;
 }

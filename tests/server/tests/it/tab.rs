@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-use crate::world::{Edit, PATIENCE, Reply, TOKEN, World, fresh, read};
+use crate::world::{Edit, PATIENCE, Reply, TOKEN, World, fresh};
 
 type Sink = futures_util::stream::SplitSink<WebSocketStream<MaybeTlsStream<TcpStream>>, Message>;
 
@@ -116,9 +116,8 @@ impl Socket {
 
     /// Connects to a server beside the world's own.
     pub async fn at(world: &World, server: &Server, token: &str) -> Self {
-        let request = world.http.post(format!("{}/api/tickets", server.url())).bearer_auth(token);
-        let ticket = read(request.send().await.unwrap()).await.unwrap().body["ticket"].as_str().unwrap().to_owned();
-        Self::dial(&format!("ws://{}/api/socket?ticket={ticket}", server.addr())).await
+        let ticket = world.post_to(server, "/api/tickets", token, &json!({})).await.body["ticket"].clone();
+        Self::dial(&format!("ws://{}/api/socket?ticket={}", server.addr(), ticket.as_str().unwrap())).await
     }
 
     pub async fn with_ticket(world: &World, ticket: &str) -> Self {

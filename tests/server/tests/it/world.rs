@@ -207,7 +207,12 @@ impl World {
     }
 
     pub async fn post(&self, path: &str, token: &str, body: &Value) -> Reply {
-        let request = self.http.post(self.url(path)).bearer_auth(token).header("content-type", "application/json");
+        self.post_to(&self.server, path, token, body).await
+    }
+
+    pub async fn post_to(&self, server: &Server, path: &str, token: &str, body: &Value) -> Reply {
+        let url = format!("{}{path}", server.url());
+        let request = self.http.post(url).bearer_auth(token).header("content-type", "application/json");
         read(request.body(body.to_string()).send().await.unwrap()).await.unwrap()
     }
 

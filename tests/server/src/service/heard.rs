@@ -1,0 +1,51 @@
+//! What another process on this database says, and what it means for the sockets of this one (S7, S8, S10).
+
+use std::sync::Arc;
+
+use patchkeep_core::ids::PatchId;
+
+use super::here;
+use super::say::Say;
+use super::settle::fenced;
+use crate::app::{App, Boot};
+use crate::decide::{KeyState, Rejoin, expired, rejoin};
+use crate::store::{Guard, Store, StoreError, Tx, Word};
+
+/// Heeds a word of another process: who waits looks again, a retry that came there goes to the recipient here (S7), and
+/// what was fenced there is handed nothing here (S10).
+pub(crate) fn heard<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, word: Word) {
+    let (app, boot2) = (app.clone(), boot.clone());
+    boot.spawn(async move {
+        let app2 = app.clone();
+        let heeded = match word.clone() {
+            Word::Changed(patch_id) => return boot2.changed(patch_id),
+            Word::Retried(patch_id) => app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await,
+            Word::Fenced(tab_id, doc) => app.store.transact(move |tx| fenced(tx, &boot2, tab_id, &doc)).await,
+        };
+        if let Err(error) = heeded {
+            tracing::warn!(%error, ?word, "a word of another process could not be heeded");
+        }
+    });
+}
+
+fn forwarded<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, patch_id: PatchId) -> Result<(), StoreError> {
+    let Some(row) = tx.key_of_patch(patch_id)? else { return Ok(()) };
+    let Some(plan) = row.plan.clone() else { return Ok(()) };
+    if !matches!(row.state, KeyState::Delivered | KeyState::Unknown) {
+        return Ok(());
+    }
+    let guard = Guard::Patch(patch_id, row.state);
+    let Some(here) = here(tx, boot, plan.recipient.tab_id, &plan.recipient.doc)? else { return Ok(()) };
+    let row = expired(&row, tx.now()).unwrap_or(row);
+    let rejoined = rejoin(&row, row.attempt, Some(&here));
+    let mut say = Say::default();
+    match (&rejoined, rejoined.row().plan.as_ref()) {
+        (Rejoin::Again(_), Some(plan)) => say.hand_out(plan),
+        (Rejoin::Ask(_), Some(plan)) => say.ask(plan),
+        _ => return Ok(()),
+    }
+    if tx.update_key(rejoined.row(), guard)? {
+        say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&here.conn))?;
+    }
+    Ok(())
+}
