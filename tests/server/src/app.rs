@@ -49,12 +49,16 @@ impl<S: Store> App<S> {
         app.seed().await?;
         app.watch_deadlines().await?;
         let (listener, runtime) = (Arc::downgrade(&app), Handle::current());
-        app.store.listen(Box::new(move |word| {
+        let heard = move |word| {
             let _in_runtime = runtime.enter();
             if let Some(app) = listener.upgrade() {
                 crate::service::heard(&app, &app.boot(), word);
             }
-        }));
+        };
+        let listening = app.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || listening.store.listen(Box::new(heard))).await {
+            tracing::error!(%error, "other processes are not heard");
+        }
         Ok(app)
     }
 

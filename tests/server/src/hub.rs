@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use patchkeep_core::frame::{Homed, RejectCode, ServerFrame};
 use patchkeep_core::ids::{DocId, Incarnation, JournalId, TabId};
 
-use crate::decide::{Elected, Here};
+use crate::decide::Here;
 use crate::principal::Principal;
+use crate::store::Stored;
 use crate::way_out::{Outgoing, WayOut};
 
 /// One accepted connection of a tab.
@@ -28,15 +29,12 @@ pub struct Connection {
 #[derive(Debug)]
 struct Tab {
     connection: Connection,
-    /// Orders connections by age: S5 elects the longest connected.
-    since: u64,
     open: HashMap<DocId, (Incarnation, Homed)>,
 }
 
 #[derive(Debug, Default)]
 struct Tabs {
     by_id: HashMap<TabId, Tab>,
-    connections: u64,
 }
 
 /// The tabs of one life of the server.
@@ -53,9 +51,7 @@ impl Hub {
     /// Makes a connection the tab's current one; an older one is closed.
     pub fn connect(&self, connection: Connection) {
         let mut tabs = self.tabs();
-        tabs.connections += 1;
-        let since = tabs.connections;
-        let tab = Tab { since, open: HashMap::new(), connection };
+        let tab = Tab { open: HashMap::new(), connection };
         if let Some(old) = tabs.by_id.insert(tab.connection.tab_id, tab) {
             old.push(Outgoing::Close(CLOSE_REPLACED));
         }
@@ -80,6 +76,14 @@ impl Hub {
         }
     }
 
+    /// This connection is the tab's current one, wherever it is: any other is closed.
+    pub fn replaced_by(&self, tab_id: TabId, conn: &str) {
+        let here = self.tabs().by_id.get(&tab_id).map(|tab| tab.connection.conn.clone());
+        if let Some(older) = here.filter(|here| here != conn) {
+            self.replaced(tab_id, &older);
+        }
+    }
+
     /// A document is open on this connection, or no longer.
     pub fn set_open(&self, tab_id: TabId, conn: &str, doc: &DocId, open: Option<(Incarnation, Homed)>) {
         let mut tabs = self.tabs();
@@ -101,16 +105,6 @@ impl Hub {
         })
     }
 
-    /// The principal's longest connected tab that has the document open (S5, T6).
-    pub fn elect(&self, principal: &Principal, doc: &DocId) -> Option<Elected> {
-        let tabs = self.tabs();
-        let candidates = tabs.by_id.values().filter(|t| t.connection.principal == *principal);
-        let (tab, &(incarnation, homed)) =
-            candidates.filter_map(|t| Some((t, t.open.get(doc)?))).min_by_key(|(t, _)| t.since)?;
-        let Connection { conn, tab_id, journal_id, .. } = &tab.connection;
-        Some(Elected { conn: conn.clone(), tab_id: *tab_id, journal_id: *journal_id, incarnation, homed })
-    }
-
     /// Sends a frame to a tab, where this is still its current connection.
     pub fn send(&self, tab_id: TabId, conn: &str, frame: &ServerFrame) {
         let mut tabs = self.tabs();
@@ -130,10 +124,11 @@ impl Hub {
     }
 
     /// Tells every tab of the workspace that has the document open, but one, that somebody committed (W4).
-    pub fn doc_changed(&self, workspace: &str, doc: &DocId, seq: u64, but: Option<TabId>) {
-        let frame = ServerFrame::DocChanged { doc: doc.clone(), seq }.encode();
+    pub fn doc_changed(&self, stored: &Stored) {
+        let Stored { workspace, doc, seq, but } = stored;
+        let frame = ServerFrame::DocChanged { doc: doc.clone(), seq: *seq }.encode();
         self.tabs().by_id.retain(|tab_id, tab| {
-            let concerned = tab.connection.principal.workspace == workspace && Some(*tab_id) != but;
+            let concerned = tab.connection.principal.workspace == *workspace && Some(*tab_id) != *but;
             !(concerned && tab.open.contains_key(doc)) || tab.push(Outgoing::Frame(frame.clone()))
         });
     }

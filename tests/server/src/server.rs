@@ -111,6 +111,10 @@ impl Server {
         if let Err(error) = (&mut self.listening).await {
             tracing::error!(%error, "listening ended");
         }
+        // A process that is killed loses its lock with its connection; one that ends says so before it is gone.
+        if let Err(error) = self.app.store.transact(|tx| tx.left()).await {
+            tracing::warn!(%error, "other processes find out by themselves that this one is gone");
+        }
         self.app.store.close();
     }
 }

@@ -41,6 +41,11 @@ impl Waiters {
         self.tell(patch_id, |signal| signal.changes += 1);
     }
 
+    /// Any row may have been changed, by a process whose word was missed.
+    pub fn look_again(&self) {
+        self.with(|room| room.values().for_each(|waiting| waiting.send_modify(|signal| signal.changes += 1)));
+    }
+
     /// The callers that wait for it are to lose their connections.
     pub fn lose(&self, patch_id: PatchId) {
         self.tell(patch_id, |signal| signal.lose = true);

@@ -92,7 +92,7 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
         // An error means that nobody writes to it any more: it was replaced, and its last word is on its way.
         Ok(_) = is_cut.wait_for(|cut| *cut) => {}
     }
-    boot.hub.disconnect(session.tab_id, &session.conn);
+    service::gone(app, boot, &session).await;
     tracing::info!(conn = %session.conn, tab = %session.tab_id, "a tab is gone");
 }
 
@@ -178,6 +178,7 @@ async fn handle<S: Store>(
     match &frame {
         // These ask the database themselves whether they count.
         TabFrame::Open(_)
+        | TabFrame::Close { .. }
         | TabFrame::PatchAck(_)
         | TabFrame::PatchRefuse { .. }
         | TabFrame::PatchUnknown { .. }
@@ -192,7 +193,7 @@ async fn handle<S: Store>(
     match frame {
         TabFrame::Hello(_) => tracing::warn!(conn = %session.conn, "a second hello"),
         TabFrame::Open(open) => service::open(app, boot, session, open).await?,
-        TabFrame::Close { doc, incarnation } => service::close(boot, session, &doc, incarnation),
+        TabFrame::Close { doc, incarnation } => service::close(app, boot, session, doc, incarnation).await?,
         TabFrame::Ping { .. } => {}
         TabFrame::PatchStart { patch_id, delivery } => tracing::debug!(%patch_id, delivery, "started"),
         TabFrame::PatchAck(ack) if app.faults.take_ack() => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use patchkeep_core::ids::PatchId;
+use patchkeep_core::ids::{PatchId, TabId};
 
 use super::here;
 use super::say::Say;
@@ -19,13 +19,35 @@ pub(crate) fn heard<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, word: Word) {
         let app2 = app.clone();
         let heeded = match word.clone() {
             Word::Changed(patch_id) => return boot2.changed(patch_id),
-            Word::Retried(patch_id) => app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await,
+            Word::Forward(patch_id) => app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await,
+            Word::Came(tab_id) => app.store.transact(move |tx| came(tx, &boot2, tab_id)).await,
+            Word::Stored(stored) => return boot2.hub.doc_changed(&stored),
+            Word::Missed => app.store.transact(move |tx| missed(tx, &app2, &boot2)).await,
             Word::Fenced(tab_id, doc) => app.store.transact(move |tx| fenced(tx, &boot2, tab_id, &doc)).await,
         };
         if let Err(error) = heeded {
             tracing::warn!(%error, ?word, "a word of another process could not be heeded");
         }
     });
+}
+
+/// R5: the tab's socket is another process's now; an older one here is closed.
+fn came(tx: &dyn Tx, boot: &Arc<Boot>, tab_id: TabId) -> Result<(), StoreError> {
+    let Some(owner) = tx.tab(tab_id)? else { return Ok(()) };
+    let boot = boot.clone();
+    tx.after_commit(Box::new(move || boot.hub.replaced_by(tab_id, &owner.conn)));
+    Ok(())
+}
+
+/// What was planned for tabs here while this process could not listen goes out now, and who waits looks again. A tab that
+/// has it answers again.
+fn missed<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>) -> Result<(), StoreError> {
+    let waiting = boot.clone();
+    tx.after_commit(Box::new(move || waiting.waiters.look_again()));
+    for plan in tx.delivered_keys()?.into_iter().filter_map(|row| row.plan) {
+        forwarded(tx, app, boot, plan.patch_id)?;
+    }
+    Ok(())
 }
 
 fn forwarded<S: Store>(tx: &dyn Tx, app: &Arc<App<S>>, boot: &Arc<Boot>, patch_id: PatchId) -> Result<(), StoreError> {

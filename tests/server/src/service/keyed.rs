@@ -7,21 +7,21 @@ use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json;
 
 use super::diff::unified;
-use super::here;
 use super::say::Say;
+use super::{here, stored};
 use crate::app::{App, Boot};
 use crate::decide::{
-    Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Rejoin, Since, View,
-    Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, too_many, view,
+    Answer, Attempt, Claim, ClaimFacts, Elected, ExecuteFacts, Execution, KeyId, KeyRow, KeyState, Plan, Rejoin, Since,
+    View, Write, applied, claim, execute, expired, in_flight, key_unknown, outcome_unknown, rejoin, too_many, view,
 };
 use crate::faults::Point;
-use crate::store::{Guard, Store, StoreError, Tx, Word, fresh_id};
+use crate::store::{Candidate, Guard, Store, StoreError, Stored, Tx, Word, fresh_id};
 use crate::waiters::Waiter;
 
 /// How long a caller waits before it asks about an attempt that is still under way, in ms.
 pub(crate) const ASK_AGAIN_MS: u64 = 1000;
 
-/// How often a tab is elected for one attempt, should they move under its hands.
+/// How often a tab is elected for one attempt, should they move under its hands. Each is passed over the second time.
 const ELECTIONS: usize = 8;
 
 /// A keyed edit of one document.
@@ -48,8 +48,8 @@ pub(crate) enum Undo {
     ClaimLost,
     /// The write itself said no; this is to be answered, and nothing of it stays.
     Refused(Answer),
-    /// The elected tab said hello, or replaced its content, in a unit of work that shares this one's commit: what is
-    /// known of sockets is behind the database until then.
+    /// The elected tab's socket should be this process's and is not known: it said hello, or replaced its content, in a
+    /// unit of work that shares this one's commit; or it has just ended.
     Moved(Elected),
 }
 
@@ -94,23 +94,19 @@ pub(crate) async fn keyed<S: Store>(
     if executes {
         app.faults.pass_by(Point::Claimed).await;
     }
-    let mut moved = None;
+    let mut moved = Vec::new();
     for _ in 0..ELECTIONS {
         let Next::Execute(row) = &next else { break };
-        let (app2, boot2, row, wanted) = (app.clone(), boot.clone(), row.clone(), write.clone());
+        let (app2, boot2, row, write) = (app.clone(), boot.clone(), row.clone(), write.clone());
+        let gone = moved.clone();
         let written = move |tx: &dyn Tx| {
-            let next = run(tx, &app2, &boot2, &row, &wanted)?;
+            let next = run(tx, &app2, &boot2, &row, &write, &gone)?;
             app2.faults.pass(Point::Writing);
             Ok(next)
         };
         match app.store.transact(written).await {
             Ok(executed) => next = executed,
-            Err(Undo::Moved(tab)) => {
-                if moved.as_ref() == Some(&tab) {
-                    set_aside(boot, &tab, &write.doc);
-                }
-                moved = Some(tab);
-            }
+            Err(Undo::Moved(tab)) => moved.push(tab),
             Err(Undo::ClaimLost | Undo::Refused(_)) => next = Next::Tell(Told::Answer(in_flight(ASK_AGAIN_MS))),
             Err(Undo::Store(error)) => return Err(error),
         }
@@ -223,7 +219,7 @@ fn join<S: Store>(
     }
     if matches!(rejoined, Rejoin::Gone(_)) {
         // Its socket may be another process's.
-        tx.tell_others(&Word::Retried(plan.patch_id))?;
+        tx.tell_others(&Word::Forward(plan.patch_id))?;
     }
     let mut until = plan.expires_at;
     let mut say = Say::default();
@@ -249,28 +245,22 @@ fn run<S: Store>(
     boot: &Arc<Boot>,
     row: &KeyRow,
     write: &KeyedWrite,
+    gone: &[Elected],
 ) -> Result<Next, Undo> {
     let workspace = &row.id.principal.workspace;
     let document = tx.document(workspace, &write.doc)?;
-    let elected = boot.hub.elect(&row.id.principal, &write.doc);
-    if let Some(tab) = &elected
-        && !is_current(tx, tab, &write.doc)?
-    {
-        return Err(Undo::Moved(tab.clone()));
-    }
+    let tab = elect(tx, boot, row, &write.doc, gone)?;
+    let elected = tab.as_ref().map(|tab| &tab.elected);
     let edit = json::parse(&write.edit).unwrap_or(json::Value::Null);
     let wanted = Write { doc: &write.doc, edit_text: &write.edit, edit: &edit, guarded: write.guarded };
     let facts = ExecuteFacts {
         now: tx.now(),
         patch_id: PatchId(fresh_id()),
-        patch_timeout_ms: elected
-            .as_ref()
-            .and_then(|_| app.faults.take_expiry())
-            .unwrap_or(app.config.patch_timeout_ms),
+        patch_timeout_ms: elected.and_then(|_| app.faults.take_expiry()).unwrap_or(app.config.patch_timeout_ms),
         max_edit_bytes: app.config.max_edit_bytes(),
         max_doc_bytes: app.config.max_doc_bytes,
     };
-    match execute(row, document.as_ref(), &wanted, elected.as_ref(), &facts) {
+    match execute(row, document.as_ref(), &wanted, elected, &facts) {
         Execution::Refuse(row) => {
             complete(tx, &row)?;
             Ok(Next::Tell(look(tx, boot, row, false)?))
@@ -280,8 +270,8 @@ fn run<S: Store>(
                 return Err(Undo::ClaimLost);
             }
             complete(tx, &row)?;
-            let (boot2, workspace, doc) = (boot.clone(), workspace.clone(), write.doc.clone());
-            tx.after_commit(Box::new(move || boot2.hub.doc_changed(&workspace, &doc, document.seq, None)));
+            let (workspace, doc) = (workspace.clone(), write.doc.clone());
+            stored(tx, boot, Stored { workspace, doc, seq: document.seq, but: None })?;
             Ok(Next::Tell(look(tx, boot, row, false)?))
         }
         Execution::HandOut(row) => {
@@ -292,33 +282,46 @@ fn run<S: Store>(
             let mut say = Say::default();
             say.hand_out(plan);
             say.after_commit(tx, app, boot, plan.recipient.tab_id, Some(&plan.conn))?;
+            if tab.is_some_and(|tab| !tab.here) {
+                tx.tell_others(&Word::Forward(plan.patch_id))?;
+            }
             let (patch_id, until) = (plan.patch_id, plan.expires_at);
             Ok(Next::Wait(Waiting { id: row.id, patch_id, waiter, until, replayed: false }))
         }
     }
 }
 
-/// Whether the database agrees that this connection and incarnation are the tab's newest.
-fn is_current(tx: &dyn Tx, tab: &Elected, doc: &DocId) -> Result<bool, StoreError> {
-    let owner = tx.tab(tab.tab_id)?;
-    let newest = tx.newest(tab.tab_id, doc)?;
-    Ok(owner.is_some_and(|o| o.conn == tab.conn) && newest.is_some_and(|n| n.incarnation == tab.incarnation))
-}
-
-/// The database disagreed twice about a tab that is connected here, and what it knew the first time has been said since:
-/// the tab moved on at another process, or what it holds was fenced there (S10).
-fn set_aside(boot: &Boot, tab: &Elected, doc: &DocId) {
-    tracing::info!(conn = %tab.conn, %doc, "what this tab holds does not count any more");
-    boot.hub.set_open(tab.tab_id, &tab.conn, doc, None);
+/// The tab that is to have the edit, among the sockets of all processes (S5). What was fenced or replaced since it was
+/// opened is passed over.
+fn elect(tx: &dyn Tx, boot: &Boot, row: &KeyRow, doc: &DocId, gone: &[Elected]) -> Result<Option<Candidate>, Undo> {
+    for tab in tx.candidates(&row.id.principal, doc)? {
+        let Elected { tab_id, conn, incarnation, .. } = &tab.elected;
+        if tx.newest(*tab_id, doc)?.is_none_or(|newest| newest.incarnation != *incarnation) {
+            continue;
+        }
+        let here = boot.hub.here(*tab_id, doc).filter(|here| here.conn == *conn);
+        if !tab.here || here.is_some_and(|here| here.open.is_some_and(|(open, _)| open == *incarnation)) {
+            return Ok(Some(tab));
+        }
+        if !gone.contains(&tab.elected) {
+            return Err(Undo::Moved(tab.elected));
+        }
+        // It was said since, and the socket is still not there: it ended, and the word of that did not arrive.
+        tx.closed(*tab_id, doc, Some(*incarnation))?;
+    }
+    Ok(None)
 }
 
 /// What a row says now.
 fn look(tx: &dyn Tx, boot: &Arc<Boot>, row: KeyRow, replayed: bool) -> Result<Told, StoreError> {
     let row = expired(&row, tx.now()).unwrap_or(row);
-    let here = row.plan.as_ref().is_some_and(|plan| {
-        let here = boot.hub.here(plan.recipient.tab_id, &plan.recipient.doc);
-        here.is_some_and(|h| h.journal_id == plan.recipient.journal_id)
-    });
+    let here = match &row.plan {
+        Some(Plan { recipient, .. }) => {
+            let here = boot.hub.here(recipient.tab_id, &recipient.doc).map(|here| here.journal_id);
+            here == Some(recipient.journal_id) || tx.elsewhere(recipient.tab_id)? == Some(recipient.journal_id)
+        }
+        None => false,
+    };
     Ok(match view(&row, replayed, false) {
         View::Answer(answer) => Told::Answer(answer),
         View::Applied => Told::Answer(applied(&row, here, replayed)),

@@ -16,12 +16,12 @@ use patchkeep_core::ids::{DocId, PatchId, TabId};
 pub(crate) use heard::heard;
 pub(crate) use keyed::{ASK_AGAIN_MS, KeyedWrite, Outcome, Undo, ask, claim_only, complete, keyed};
 pub(crate) use save::{Saved, save};
-pub(crate) use session::{Session, check_current, close, hello, open, report};
+pub(crate) use session::{Session, check_current, close, gone, hello, open, report};
 pub(crate) use settle::settle;
 
 use crate::app::{App, Boot};
 use crate::decide::{Document, Here, KeyState, expired};
-use crate::store::{Guard, Store, StoreError, Tx};
+use crate::store::{Guard, Store, StoreError, Stored, Tx, Word};
 
 /// Makes the documents that do not exist yet.
 pub(crate) fn seed(tx: &dyn Tx, workspace: &str, seed: &[(String, String)]) -> Result<(), StoreError> {
@@ -47,6 +47,14 @@ fn here(tx: &dyn Tx, boot: &Boot, tab_id: TabId, doc: &DocId) -> Result<Option<H
         here.open = None;
     }
     Ok(Some(here))
+}
+
+/// Somebody committed: tabs that have the document open are told, whichever process holds their sockets (W4).
+fn stored(tx: &dyn Tx, boot: &Arc<Boot>, stored: Stored) -> Result<(), StoreError> {
+    tx.tell_others(&Word::Stored(stored.clone()))?;
+    let boot = boot.clone();
+    tx.after_commit(Box::new(move || boot.hub.doc_changed(&stored)));
+    Ok(())
 }
 
 /// Sees to it that a patch nobody waits for any more still becomes `unknown` at its deadline (S6).

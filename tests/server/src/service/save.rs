@@ -6,10 +6,11 @@ use patchkeep_core::frame::ConfirmedAs;
 use patchkeep_core::ids::PatchId;
 
 use super::say::Say;
+use super::stored;
 use crate::app::{App, Boot};
 use crate::decide::{Held, KeyRow, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, held, settle_saved};
 use crate::principal::Principal;
-use crate::store::{Guard, Store, StoreError, Tx};
+use crate::store::{Guard, Store, StoreError, Stored, Tx};
 
 /// What became of a save.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,13 +53,13 @@ fn commit<S: Store>(
     principal: &Principal,
     save: &Save,
 ) -> Result<Saved, StoreError> {
-    let stored = tx.document(&principal.workspace, &save.doc)?;
+    let before = tx.document(&principal.workspace, &save.doc)?;
     let owner = tx.tab(save.tab_id)?;
     let facts = SaveFacts {
         owner: owner.as_ref(),
         newest: tx.newest(save.tab_id, &save.doc)?,
         superseded: tx.superseded(save.tab_id, &save.doc, save.incarnation)?,
-        document: stored.as_ref(),
+        document: before.as_ref(),
     };
     let rows = named_rows(tx, principal, save, &save.patch_ids)?;
     let doubtful = named_rows(tx, principal, save, &save.in_doubt)?;
@@ -91,9 +92,8 @@ fn commit<S: Store>(
         }
     }
     say.after_commit(tx, app, boot, save.tab_id, None)?;
-    let (boot, workspace, doc, tab_id) = (boot.clone(), principal.workspace.clone(), save.doc.clone(), save.tab_id);
-    let seq = document.seq;
-    tx.after_commit(Box::new(move || boot.hub.doc_changed(&workspace, &doc, seq, Some(tab_id))));
+    let (workspace, doc, seq) = (principal.workspace.clone(), save.doc.clone(), document.seq);
+    stored(tx, boot, Stored { workspace, doc, seq, but: Some(save.tab_id) })?;
     Ok(Saved::Stored { seq })
 }
 

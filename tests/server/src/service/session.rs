@@ -17,7 +17,7 @@ use crate::decide::{
 };
 use crate::hub::Connection;
 use crate::principal::Principal;
-use crate::store::{Store, StoreError, Tx};
+use crate::store::{Store, StoreError, Tx, Word};
 use crate::way_out::WayOut;
 
 /// A connection that said hello.
@@ -28,6 +28,8 @@ pub(crate) struct Session {
     pub(crate) tab_id: TabId,
     epoch: u64,
     journal_id: JournalId,
+    /// Whether the page can be seen; where the tab does not say, it can (S5).
+    visible: bool,
 }
 
 /// How much of a `welcome` goes to the list of documents; the rest follows as `opened` frames.
@@ -50,6 +52,7 @@ pub(crate) async fn hello<S: Store>(
         tab_id: hello.tab_id,
         epoch: hello.epoch,
         journal_id: hello.journal_id,
+        visible: true,
     };
     let (app2, boot) = (app.clone(), boot.clone());
     let greet = move |tx: &dyn Tx| {
@@ -58,10 +61,13 @@ pub(crate) async fn hello<S: Store>(
             Err(code) => return Ok(Err(code)),
         };
         tx.put_tab(hello.tab_id, &owner)?;
+        tx.connected(hello.tab_id, session.visible)?;
+        tx.tell_others(&Word::Came(hello.tab_id))?;
         let mut say = Say::default();
         let mut opened = Vec::new();
         for open in &hello.docs {
             if let Some(seq) = announce(tx, &mut say, &session, open)? {
+                tx.opened(hello.tab_id, &owner, &open.doc, open.incarnation, open.homed)?;
                 opened.push((open.doc.clone(), open.incarnation, open.homed, seq));
             }
         }
@@ -129,6 +135,9 @@ pub(crate) async fn open<S: Store>(
         }
         let mut say = Say::default();
         let Some(seq) = announce(tx, &mut say, &session, &open)? else { return Ok(()) };
+        if let Some(owner) = tx.tab(session.tab_id)? {
+            tx.opened(session.tab_id, &owner, &open.doc, open.incarnation, open.homed)?;
+        }
         let (boot2, Session { conn, tab_id, .. }) = (boot.clone(), session.clone());
         tx.after_commit(Box::new(move || {
             let OpenDoc { doc, incarnation, homed, .. } = open;
@@ -142,10 +151,33 @@ pub(crate) async fn open<S: Store>(
 }
 
 /// Takes a `close`. What was handed to that incarnation stays its own.
-pub(crate) fn close(boot: &Boot, session: &Session, doc: &DocId, incarnation: Incarnation) {
-    let here = boot.hub.here(session.tab_id, doc).and_then(|h| h.open);
+pub(crate) async fn close<S: Store>(
+    app: &Arc<App<S>>,
+    boot: &Arc<Boot>,
+    session: &Session,
+    doc: DocId,
+    incarnation: Incarnation,
+) -> Result<(), StoreError> {
+    let here = boot.hub.here(session.tab_id, &doc).and_then(|h| h.open);
     if here.is_some_and(|(open, _)| open == incarnation) {
-        boot.hub.set_open(session.tab_id, &session.conn, doc, None);
+        boot.hub.set_open(session.tab_id, &session.conn, &doc, None);
+    }
+    let (boot, session) = (boot.clone(), session.clone());
+    let closed = move |tx: &dyn Tx| {
+        if is_current(tx, &boot, &session)? {
+            tx.closed(session.tab_id, &doc, Some(incarnation))?;
+        }
+        Ok(())
+    };
+    app.store.transact(closed).await
+}
+
+/// The socket is gone. Where this does not reach the database, the next election finds it out.
+pub(crate) async fn gone<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session) {
+    boot.hub.disconnect(session.tab_id, &session.conn);
+    let Session { tab_id, conn, .. } = session.clone();
+    if let Err(error) = app.store.transact(move |tx| tx.disconnected(tab_id, &conn)).await {
+        tracing::debug!(%error, conn = %session.conn, "a connection's end could not be recorded");
     }
 }
 
@@ -290,8 +322,10 @@ fn adopt(tx: &dyn Tx, boot: &Arc<Boot>, say: &mut Say, session: &Session, dead: 
     }
     owner.epoch = dead.epoch;
     // Its sockets no longer count, whoever holds them.
+    tx.disconnected(dead.tab_id, &owner.conn)?;
     owner.conn.clone_from(&session.conn);
     tx.put_tab(dead.tab_id, &owner)?;
+    tx.tell_others(&Word::Came(dead.tab_id))?;
     let (hub, tab_id) = (boot.clone(), dead.tab_id);
     tx.after_commit(Box::new(move || hub.hub.fence(tab_id)));
     let speaker = Speaker { conn: &session.conn, journal_id: session.journal_id, open: None, now: tx.now() };

@@ -60,6 +60,7 @@ fn fence(tx: &dyn Tx, boot: &Arc<Boot>, recipient: &Recipient) -> Result<(), Sto
     let Recipient { tab_id, doc, .. } = recipient;
     let Some(owner) = tx.tab(*tab_id)? else { return Ok(()) };
     tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) })?;
+    tx.closed(*tab_id, doc, None)?;
     tx.tell_others(&StoreWord::Fenced(*tab_id, doc.clone()))?;
     fenced(tx, boot, *tab_id, doc)
 }

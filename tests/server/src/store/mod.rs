@@ -11,13 +11,15 @@ mod rows;
 mod schema;
 mod sql;
 mod sqlite;
+mod tabs;
 mod word;
 
 pub use any::AnyStore;
 pub use cells::Cell;
 pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
-pub use word::{Hear, Word};
+pub use tabs::{Candidate, Tabs};
+pub use word::{Hear, Stored, Word};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId, Uuid};
 
@@ -70,7 +72,7 @@ pub enum Guard {
 }
 
 /// One transaction.
-pub trait Tx {
+pub trait Tx: Tabs {
     /// The database's clock, in ms since the epoch; it does not go back within one store.
     fn now(&self) -> u64;
 
@@ -161,7 +163,7 @@ pub trait Store: Send + Sync + 'static {
         E: From<StoreError> + Send + 'static;
 
     /// Hears what processes on this database tell each other from now on, until the store is closed. A word may be
-    /// lost with a connection: nothing but haste depends on it.
+    /// lost with a connection: nothing but haste depends on it. Waits for the database; an async caller does so elsewhere.
     fn listen(&self, _hear: Hear) {}
 
     /// About what the database's clock says, in ms since the epoch: for timers, never for decisions.
@@ -172,6 +174,11 @@ pub trait Store: Send + Sync + 'static {
 pub(crate) fn key_scope(id: &KeyId) -> (&str, &str, &str) {
     let KeyId { principal: Principal { workspace, user }, key } = id;
     (workspace, user, key.as_str())
+}
+
+/// A fresh number for a process: 31 bits, which is what a lock of PostgreSQL can name.
+fn fresh_process() -> u64 {
+    u64::from(uuid::Uuid::new_v4().as_fields().0 >> 1)
 }
 
 /// A fresh random id, for claim tokens, patches, connections and boots.

@@ -7,8 +7,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use postgres::fallible_iterator::FallibleIterator as _;
@@ -21,7 +21,7 @@ use super::group::{Engine, Group};
 use super::schema::{self, POSTGRES};
 use super::sql::Sql;
 use super::sqlite::{Clock, system_clock};
-use super::{Hear, Store, StoreError, Tx, Word};
+use super::{Hear, Store, StoreError, Tx, Word, fresh_process};
 
 /// A store in one schema of a PostgreSQL database: the first of the connection's `search_path`.
 pub struct PostgresStore {
@@ -30,6 +30,7 @@ pub struct PostgresStore {
     ahead: Arc<AtomicI64>,
     machine: Clock,
     config: Box<postgres::Config>,
+    process: u64,
     over: Arc<AtomicBool>,
 }
 
@@ -41,6 +42,7 @@ impl std::fmt::Debug for PostgresStore {
 
 struct Postgres {
     config: postgres::Config,
+    process: u64,
     live: RefCell<Option<Live>>,
     ahead: Arc<AtomicI64>,
     machine: Clock,
@@ -63,15 +65,16 @@ impl PostgresStore {
         let (ahead, machine) = (Arc::new(AtomicI64::new(0)), system_clock());
         let config = Box::new(url.parse()?);
         let (url, ahead2, machine2) = (url.to_owned(), ahead.clone(), machine.clone());
+        let process = fresh_process();
         let group = Group::start(move || {
-            let engine = open(&url, ahead2, machine2, shift)?;
+            let engine = Postgres { process, ..open(&url, ahead2, machine2, shift)? };
             schema::migrate(&engine, &POSTGRES, usize::MAX)?;
             // What is left to say of time until the first transaction.
             engine.begin()?;
             engine.batch("COMMIT")?;
             Ok(engine)
         })?;
-        Ok(Self { group, ahead, machine, config, over: Arc::default() })
+        Ok(Self { group, ahead, machine, config, process, over: Arc::default() })
     }
 
     /// Leaves the database as a process does that dies after so many statements of the schema ladder. Must not be
@@ -98,7 +101,7 @@ impl Drop for PostgresStore {
 
 fn open(url: &str, ahead: Arc<AtomicI64>, machine: Clock, shift: Option<Clock>) -> Result<Postgres, StoreError> {
     let config: postgres::Config = url.parse()?;
-    let engine = Postgres { config, live: RefCell::default(), ahead, machine, shift };
+    let engine = Postgres { config, process: fresh_process(), live: RefCell::default(), ahead, machine, shift };
     engine.reconnect()?;
     Ok(engine)
 }
@@ -113,17 +116,31 @@ impl Store for PostgresStore {
     }
 
     fn listen(&self, hear: Hear) {
-        let (config, over) = (self.config.clone(), self.over.clone());
+        let (config, process, over) = (self.config.clone(), self.process, self.over.clone());
+        let (begun, begins) = mpsc::channel();
         let listening = move || {
+            let mut times = 0;
             while !over.load(Ordering::SeqCst) {
-                if let Err(error) = hear_until(&config, &over, &hear) {
+                let listens = || {
+                    // Whoever started this waits for the first time alone.
+                    let _heard = begun.send(());
+                    if times > 0 {
+                        hear(Word::Missed);
+                    }
+                };
+                if let Err(error) = hear_until(&config, process, &over, &hear, listens) {
                     tracing::debug!(%error, "not listening to other processes");
                     std::thread::sleep(LISTEN_AGAIN);
                 }
+                times += 1;
             }
         };
         if let Err(error) = std::thread::Builder::new().name("patchkeep-listen".into()).spawn(listening) {
             tracing::warn!(%error, "other processes are not heard");
+        }
+        // A tab that connects to this process right away is elected by the others right away.
+        if begins.recv_timeout(LISTEN_WITHIN).is_err() {
+            tracing::warn!("other processes are not heard yet");
         }
     }
 
@@ -133,16 +150,28 @@ impl Store for PostgresStore {
 }
 
 /// Listens on a connection of its own, until it is lost or the store closed.
-fn hear_until(config: &postgres::Config, over: &AtomicBool, hear: &Hear) -> Result<(), postgres::Error> {
+fn hear_until(
+    config: &postgres::Config,
+    process: u64,
+    over: &AtomicBool,
+    hear: &Hear,
+    listens: impl FnOnce(),
+) -> Result<(), postgres::Error> {
     let mut client = config.connect(NoTls)?;
     let channel: String = client.query_one(&format!("SELECT {CHANNEL}"), &[])?.try_get(0)?;
-    client.batch_execute(&format!("LISTEN {channel}"))?;
+    // Whoever holds that lock hears: it goes with the connection, however the process ends. Shared, so that what is left
+    // of an older connection of this process is not waited for.
+    client.batch_execute(&format!("LISTEN {channel}; SELECT pg_advisory_lock_shared({PROCESSES}, {process})"))?;
+    listens();
+    let own = process.to_string();
     while !over.load(Ordering::SeqCst) {
         {
             let mut notifications = client.notifications();
             let mut told = notifications.timeout_iter(LISTEN_AGAIN);
             while let Some(notification) = told.next()? {
-                if let Some(word) = Word::read(notification.payload()) {
+                // What this process says comes back to it.
+                let said = notification.payload().split_once(' ').filter(|(by, _)| *by != own);
+                if let Some(word) = said.and_then(|(_, word)| Word::read(word)) {
                     hear(word);
                 }
             }
@@ -156,6 +185,10 @@ fn hear_until(config: &postgres::Config, over: &AtomicBool, hear: &Hear) -> Resu
 
 /// One channel for each schema.
 const CHANNEL: &str = "'patchkeep_' || CAST(abs(CAST(hashtext(current_schema()) AS BIGINT)) AS TEXT)";
+/// The first half of the locks that living processes hold; the second is the process.
+const PROCESSES: u32 = 1_886_547_052;
+/// How long a start waits for the listener.
+const LISTEN_WITHIN: Duration = Duration::from_secs(5);
 /// How often a listener looks whether it is to end, and how long it waits before it connects again.
 const LISTEN_AGAIN: Duration = Duration::from_millis(200);
 
@@ -210,7 +243,25 @@ impl Engine for Postgres {
 impl Sql for Postgres {
     fn notify(&self, word: &Word) -> Result<(), StoreError> {
         let sql = format!("SELECT CAST(pg_notify({CHANNEL}, ?1) AS TEXT)");
-        self.query(&sql, &[word.to_string().into()]).map(|_| ())
+        self.query(&sql, &[format!("{} {word}", self.process).into()]).map(|_| ())
+    }
+
+    fn process(&self) -> u64 {
+        self.process
+    }
+
+    fn lives(&self, process: u64) -> Result<bool, StoreError> {
+        if process == self.process {
+            return Ok(true);
+        }
+        let sql = format!(
+            "SELECT COUNT(*) FROM pg_locks
+             WHERE locktype = 'advisory' AND CAST(classid AS BIGINT) = {PROCESSES} AND objsubid = 2 AND granted
+               AND CAST(objid AS BIGINT) = ?1
+               AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+        );
+        let found = self.query(&sql, &[process.into()])?.into_iter().next();
+        Ok(found.map_or(Ok(0), |mut row| row.integer())? > 0)
     }
 
     fn batch(&self, sql: &str) -> Result<(), StoreError> {

@@ -75,6 +75,7 @@ const STEPS: &[Step] = &[
     step("op_key.doubted_seq", STEP_4),
     Step { mark: "tab_incarnation_order", rebuild: Some(REBUILD_5), text: STEP_5 },
     step("op_key_over", STEP_6),
+    step("tab_open_of_user", STEP_7),
 ];
 
 const STEP_1: &str = "
@@ -190,6 +191,24 @@ CREATE UNIQUE INDEX tab_incarnation_order ON tab_incarnation (tab_id, doc, ordin
 const STEP_6: &str = "
 CREATE INDEX op_key_over ON op_key (settled_at) WHERE state IN ('done', 'refused', 'lost');
 DROP INDEX op_key_settled;
+";
+
+/// S5: a tab is elected among the sockets of all processes.
+const STEP_7: &str = "
+ALTER TABLE tab_owner ADD COLUMN process INTEGER;
+ALTER TABLE tab_owner ADD COLUMN since INTEGER;
+ALTER TABLE tab_owner ADD COLUMN hidden INTEGER;
+CREATE TABLE tab_open (
+    tab_id       TEXT NOT NULL,
+    doc          TEXT NOT NULL,
+    workspace_id TEXT NOT NULL,
+    user_id      TEXT NOT NULL,
+    conn         TEXT NOT NULL,
+    incarnation  TEXT NOT NULL,
+    homed        TEXT NOT NULL,
+    PRIMARY KEY (tab_id, doc)
+) WITHOUT ROWID;
+CREATE INDEX tab_open_of_user ON tab_open (workspace_id, user_id, doc);
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

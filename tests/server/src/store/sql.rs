@@ -24,6 +24,14 @@ pub(super) trait Sql {
     /// Runs a statement, and counts the rows it changed.
     fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError>;
 
+    /// What names this process among those on the database.
+    fn process(&self) -> u64;
+
+    /// Whether a process on the database is there, and hears what is said to it. This one is.
+    fn lives(&self, process: u64) -> Result<bool, StoreError> {
+        Ok(process == self.process())
+    }
+
     /// Tells other processes once the transaction is committed, where there are any.
     fn notify(&self, _word: &Word) -> Result<(), StoreError> {
         Ok(())
@@ -44,6 +52,14 @@ pub(super) struct SqlTx<'c, C> {
 impl<'c, C: Sql> SqlTx<'c, C> {
     pub(super) const fn new(connection: &'c C, now: u64) -> Self {
         Self { connection, now, effects: RefCell::new(Vec::new()), failed: Flag::new(false), broken: Flag::new(false) }
+    }
+
+    pub(super) const fn connection(&self) -> &'c C {
+        self.connection
+    }
+
+    pub(super) const fn clock(&self) -> u64 {
+        self.now
     }
 
     /// Whether there is nothing to commit: see `broken`.
@@ -90,18 +106,18 @@ impl<'c, C: Sql> SqlTx<'c, C> {
     }
 
     /// Runs a statement of the unit under way, unless one of it has failed.
-    fn run<T>(&self, statement: impl FnOnce(&C) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(super) fn run<T>(&self, statement: impl FnOnce(&C) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.failed.get() {
             return Err(StoreError::Aborted);
         }
         statement(self.connection).inspect_err(|_| self.failed.set(true))
     }
 
-    fn read(&self, sql: &str, params: &[Cell]) -> Result<Vec<Cells>, StoreError> {
+    pub(super) fn read(&self, sql: &str, params: &[Cell]) -> Result<Vec<Cells>, StoreError> {
         self.run(|connection| connection.query(sql, params))
     }
 
-    fn write(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
+    pub(super) fn write(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
         self.run(|connection| connection.execute(sql, params))
     }
 
@@ -109,7 +125,7 @@ impl<'c, C: Sql> SqlTx<'c, C> {
         Ok(self.write(sql, params)? > 0)
     }
 
-    fn one(&self, sql: &str, params: &[Cell]) -> Result<Option<Cells>, StoreError> {
+    pub(super) fn one(&self, sql: &str, params: &[Cell]) -> Result<Option<Cells>, StoreError> {
         Ok(self.read(sql, params)?.into_iter().next())
     }
 

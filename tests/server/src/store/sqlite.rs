@@ -38,6 +38,7 @@ impl std::fmt::Debug for SqliteStore {
 
 struct Sqlite {
     connection: Connection,
+    process: u64,
     clock: Clock,
 }
 
@@ -78,7 +79,7 @@ fn connect(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     connection.pragma_update(None, "foreign_keys", "ON")?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
-    Ok(Sqlite { connection, clock })
+    Ok(Sqlite { connection, process: super::fresh_process(), clock })
 }
 
 impl Store for SqliteStore {
@@ -116,6 +117,10 @@ impl Engine for Sqlite {
 }
 
 impl Sql for Sqlite {
+    fn process(&self) -> u64 {
+        self.process
+    }
+
     fn batch(&self, sql: &str) -> Result<(), StoreError> {
         Ok(self.connection.execute_batch(sql)?)
     }

@@ -8,6 +8,7 @@ mod crash;
 mod decisions;
 mod delivery;
 mod edits;
+mod elsewhere;
 mod faults;
 mod keys;
 mod killed;

@@ -111,7 +111,7 @@ async fn s11_a_crash_after_any_statement_of_the_ladder_changes_nothing_in_the_en
         assert_eq!(place.schema(), whole, "after {crashes} statements");
         let kept = used.then(|| Document { text: "kept".into(), seq: 7 });
         assert_eq!(stored(&store).await, kept, "after {crashes} statements");
-        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step ORDER BY step").len(), 6);
+        assert_eq!(place.texts("SELECT CAST(step AS TEXT) FROM schema_step ORDER BY step").len(), STEPS);
         if complete {
             break;
         }
@@ -172,7 +172,7 @@ fn statements_to(step: usize) -> usize {
     found[step - 1]
 }
 
-const STEPS: usize = 6;
+const STEPS: usize = 7;
 
 #[tokio::test]
 async fn s11_a_database_from_before_the_ledger_is_recognised_at_every_shape() {

@@ -150,6 +150,11 @@ impl Socket {
         self.send_text(&frame.encode()).await;
     }
 
+    /// Says something on a socket that may be closed by now.
+    pub async fn try_send(&mut self, frame: &TabFrame) {
+        let _closed = self.sink.send(Message::Text(frame.encode().into())).await;
+    }
+
     pub async fn send_text(&mut self, text: &str) {
         self.send_message(Message::Text(text.into())).await;
     }
