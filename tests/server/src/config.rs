@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use patchkeep_core::frame::DEFAULT_MAX_FRAME_BYTES;
 
 use crate::principal::Principal;
-use crate::store::{Clock, system_clock};
+use crate::store::{Clock, Limits, system_clock};
 
 /// A bearer token. It is compared in constant time and never printed.
 #[derive(Clone)]
@@ -43,6 +43,8 @@ pub struct Config {
     pub db: PathBuf,
     /// The PostgreSQL database.
     pub database_url: Option<String>,
+    /// How long one process on it may keep the others waiting.
+    pub database_limits: Limits,
     /// Added to PostgreSQL's clock: time passes when a test says so.
     pub database_shift: Option<Clock>,
     /// Where it listens; port 0 takes a free one.
@@ -95,6 +97,7 @@ impl Config {
         Self {
             db: db.into(),
             database_url: None,
+            database_limits: Limits::default(),
             database_shift: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             tokens: Vec::new(),

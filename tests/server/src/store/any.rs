@@ -19,7 +19,9 @@ impl AnyStore {
     /// As [`SqliteStore::open`] and [`PostgresStore::connect`].
     pub fn open(config: &Config) -> Result<Self, StoreError> {
         match &config.database_url {
-            Some(url) => PostgresStore::connect(url, config.database_shift.clone()).map(Self::Postgres),
+            Some(url) => {
+                PostgresStore::connect(url, config.database_limits, config.database_shift.clone()).map(Self::Postgres)
+            }
             None => SqliteStore::open(&config.db, config.clock.clone()).map(Self::Sqlite),
         }
     }

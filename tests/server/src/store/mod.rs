@@ -6,6 +6,8 @@
 mod any;
 mod cells;
 mod group;
+mod hearing;
+mod limits;
 mod postgres;
 mod rows;
 mod schema;
@@ -16,6 +18,7 @@ mod word;
 
 pub use any::AnyStore;
 pub use cells::Cell;
+pub use limits::Limits;
 pub use postgres::PostgresStore;
 pub use sqlite::{Clock, SqliteStore, system_clock};
 pub use tabs::{Candidate, Tabs};

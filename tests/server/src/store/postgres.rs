@@ -7,17 +7,18 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::error::Error;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
 
-use postgres::fallible_iterator::FallibleIterator as _;
+use postgres::error::Severity;
 use postgres::types::private::BytesMut;
 use postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 use postgres::{Client, NoTls, Statement};
 
 use super::cells::{Cell, Cells};
 use super::group::{Engine, Group};
+use super::hearing::{self, CHANNEL, Ears, PROCESSES};
+use super::limits::{self, BEGIN, Limits};
 use super::schema::{self, POSTGRES};
 use super::sql::Sql;
 use super::sqlite::{Clock, system_clock};
@@ -30,6 +31,7 @@ pub struct PostgresStore {
     ahead: Arc<AtomicI64>,
     machine: Clock,
     config: Box<postgres::Config>,
+    limits: Limits,
     process: u64,
     over: Arc<AtomicBool>,
 }
@@ -42,6 +44,7 @@ impl std::fmt::Debug for PostgresStore {
 
 struct Postgres {
     config: postgres::Config,
+    limits: Limits,
     process: u64,
     live: RefCell<Option<Live>>,
     ahead: Arc<AtomicI64>,
@@ -61,20 +64,21 @@ impl PostgresStore {
     ///
     /// # Errors
     /// A URL or a database that cannot be used, or a schema that is newer than this code.
-    pub fn connect(url: &str, shift: Option<Clock>) -> Result<Self, StoreError> {
+    pub fn connect(url: &str, limits: Limits, shift: Option<Clock>) -> Result<Self, StoreError> {
         let (ahead, machine) = (Arc::new(AtomicI64::new(0)), system_clock());
-        let config = Box::new(url.parse()?);
+        let mut config: Box<postgres::Config> = Box::new(url.parse()?);
+        limits::bound(&mut config);
         let (url, ahead2, machine2) = (url.to_owned(), ahead.clone(), machine.clone());
         let process = fresh_process();
         let group = Group::start(move || {
-            let engine = Postgres { process, ..open(&url, ahead2, machine2, shift)? };
+            let engine = Postgres { process, ..open(&url, limits, ahead2, machine2, shift)? };
             schema::migrate(&engine, &POSTGRES, usize::MAX)?;
             // What is left to say of time until the first transaction.
             engine.begin()?;
             engine.batch("COMMIT")?;
             Ok(engine)
         })?;
-        Ok(Self { group, ahead, machine, config, process, over: Arc::default() })
+        Ok(Self { group, ahead, machine, config, limits, process, over: Arc::default() })
     }
 
     /// Leaves the database as a process does that dies after so many statements of the schema ladder. Must not be
@@ -83,7 +87,8 @@ impl PostgresStore {
     /// # Errors
     /// As [`Self::connect`].
     pub fn migrate_partly(url: &str, statements: usize) -> Result<bool, StoreError> {
-        schema::migrate(&open(url, Arc::default(), system_clock(), None)?, &POSTGRES, statements)
+        let engine = open(url, Limits::default(), Arc::default(), system_clock(), None)?;
+        schema::migrate(&engine, &POSTGRES, statements)
     }
 
     /// Finishes what was begun, and closes the connection.
@@ -99,9 +104,16 @@ impl Drop for PostgresStore {
     }
 }
 
-fn open(url: &str, ahead: Arc<AtomicI64>, machine: Clock, shift: Option<Clock>) -> Result<Postgres, StoreError> {
-    let config: postgres::Config = url.parse()?;
-    let engine = Postgres { config, process: fresh_process(), live: RefCell::default(), ahead, machine, shift };
+fn open(
+    url: &str,
+    limits: Limits,
+    ahead: Arc<AtomicI64>,
+    machine: Clock,
+    shift: Option<Clock>,
+) -> Result<Postgres, StoreError> {
+    let mut config: postgres::Config = url.parse()?;
+    limits::bound(&mut config);
+    let engine = Postgres { config, limits, process: fresh_process(), live: RefCell::default(), ahead, machine, shift };
     engine.reconnect()?;
     Ok(engine)
 }
@@ -116,32 +128,8 @@ impl Store for PostgresStore {
     }
 
     fn listen(&self, hear: Hear) {
-        let (config, process, over) = (self.config.clone(), self.process, self.over.clone());
-        let (begun, begins) = mpsc::channel();
-        let listening = move || {
-            let mut times = 0;
-            while !over.load(Ordering::SeqCst) {
-                let listens = || {
-                    // Whoever started this waits for the first time alone.
-                    let _heard = begun.send(());
-                    if times > 0 {
-                        hear(Word::Missed);
-                    }
-                };
-                if let Err(error) = hear_until(&config, process, &over, &hear, listens) {
-                    tracing::debug!(%error, "not listening to other processes");
-                    std::thread::sleep(LISTEN_AGAIN);
-                }
-                times += 1;
-            }
-        };
-        if let Err(error) = std::thread::Builder::new().name("patchkeep-listen".into()).spawn(listening) {
-            tracing::warn!(%error, "other processes are not heard");
-        }
-        // A tab that connects to this process right away is elected by the others right away.
-        if begins.recv_timeout(LISTEN_WITHIN).is_err() {
-            tracing::warn!("other processes are not heard yet");
-        }
+        let (config, over) = (postgres::Config::clone(&self.config), self.over.clone());
+        hearing::listen(Ears { config, limits: self.limits, process: self.process, over }, hear);
     }
 
     fn now(&self) -> u64 {
@@ -149,52 +137,10 @@ impl Store for PostgresStore {
     }
 }
 
-/// Listens on a connection of its own, until it is lost or the store closed.
-fn hear_until(
-    config: &postgres::Config,
-    process: u64,
-    over: &AtomicBool,
-    hear: &Hear,
-    listens: impl FnOnce(),
-) -> Result<(), postgres::Error> {
-    let mut client = config.connect(NoTls)?;
-    let channel: String = client.query_one(&format!("SELECT {CHANNEL}"), &[])?.try_get(0)?;
-    // Whoever holds that lock hears: it goes with the connection, however the process ends. Shared, so that what is left
-    // of an older connection of this process is not waited for.
-    client.batch_execute(&format!("LISTEN {channel}; SELECT pg_advisory_lock_shared({PROCESSES}, {process})"))?;
-    listens();
-    let own = process.to_string();
-    while !over.load(Ordering::SeqCst) {
-        {
-            let mut notifications = client.notifications();
-            let mut told = notifications.timeout_iter(LISTEN_AGAIN);
-            while let Some(notification) = told.next()? {
-                // What this process says comes back to it.
-                let said = notification.payload().split_once(' ').filter(|(by, _)| *by != own);
-                if let Some(word) = said.and_then(|(_, word)| Word::read(word)) {
-                    hear(word);
-                }
-            }
-        }
-        if client.is_closed() {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// One channel for each schema.
-const CHANNEL: &str = "'patchkeep_' || CAST(abs(CAST(hashtext(current_schema()) AS BIGINT)) AS TEXT)";
-/// The first half of the locks that living processes hold; the second is the process.
-const PROCESSES: u32 = 1_886_547_052;
-/// How long a start waits for the listener.
-const LISTEN_WITHIN: Duration = Duration::from_secs(5);
-/// How often a listener looks whether it is to end, and how long it waits before it connects again.
-const LISTEN_AGAIN: Duration = Duration::from_millis(200);
-
 impl Postgres {
     fn reconnect(&self) -> Result<(), StoreError> {
-        let client = self.config.connect(NoTls)?;
+        let mut client = self.config.connect(NoTls)?;
+        client.batch_execute(&self.limits.session())?;
         *self.live.borrow_mut() = Some(Live { client, statements: HashMap::new() });
         Ok(())
     }
@@ -206,6 +152,12 @@ impl Postgres {
     }
 }
 
+/// Whether it was the connection that failed, and not a statement.
+fn is_lost(error: &StoreError) -> bool {
+    let StoreError::Server(error) = error else { return false };
+    error.as_db_error().is_none_or(|error| error.parsed_severity() != Some(Severity::Error))
+}
+
 impl Engine for Postgres {
     fn begin(&self) -> Result<u64, StoreError> {
         let closed = self.live.borrow().as_ref().is_none_or(|live| live.client.is_closed());
@@ -213,11 +165,16 @@ impl Engine for Postgres {
             // The database was restarted, or the network was: nothing of the old connection is open any more.
             self.reconnect()?;
         }
-        let begun = self.batch("BEGIN; SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))");
-        if begun.is_err() && self.reconnect().is_ok() {
-            self.batch("BEGIN; SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))")?;
-        } else {
-            begun?;
+        let begin = format!("{BEGIN}; SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))");
+        if let Err(error) = self.batch(&begin) {
+            // What is left of it is not worth a look.
+            *self.live.borrow_mut() = None;
+            if !is_lost(&error) {
+                // Its turn did not come in time: another connection would only wait as long again.
+                return Err(error);
+            }
+            self.reconnect()?;
+            self.batch(&begin)?;
         }
         let rows = self.query("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)", &[])?;
         let now = rows.into_iter().next().map_or(Err(StoreError::Unreadable("clock")), |mut row| row.integer())?;

@@ -4,6 +4,7 @@
 
 use super::StoreError;
 use super::cells::Cell;
+use super::limits::{BEGIN, UNLIMITED};
 use super::sql::Sql;
 
 /// How a database spells what the ladder leaves open.
@@ -30,7 +31,7 @@ WHERE thing = ?1";
 
 /// PostgreSQL. Its texts cannot hold U+0000, which a document may: those are bytes.
 pub(super) const POSTGRES: Dialect = Dialect {
-    begin: &["BEGIN", "SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))"],
+    begin: &[BEGIN, UNLIMITED, "SELECT pg_advisory_xact_lock(1886547051, hashtext(current_schema()))"],
     words: &[("BODY", "BYTEA"), ("INTEGER", "BIGINT"), (" WITHOUT ROWID", "")],
     things: POSTGRES_THINGS,
     columns: POSTGRES_COLUMNS,

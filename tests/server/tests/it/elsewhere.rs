@@ -2,13 +2,14 @@
 
 use patchkeep_core::frame::{ConfirmedAs, Homed, ServerFrame};
 use patchkeep_core::ids::{ContextId, DocId, JournalId, TabId};
+use patchkeep_server::Point;
 use patchkeep_server::decide::TabOwner;
 use patchkeep_server::store::{Store, StoreError};
 use serde_json::json;
 
 use crate::place::Place;
 use crate::tab::{Identity, Tab, incarnation, open_doc};
-use crate::world::{Edit, OTHER_TOKEN, TOKEN, World, fresh};
+use crate::world::{Edit, OTHER_TOKEN, SLACK_MS, TOKEN, World, fresh};
 
 /// Two servers that hear each other. An embedded database has one process: there is nothing to see there.
 async fn two() -> Option<(World, patchkeep_server::Server)> {
@@ -131,6 +132,48 @@ async fn r05_d14_a_hello_at_another_process_closes_the_older_socket() {
     assert_eq!(old.socket.closed().await, Some(1000));
     new.socket.quiet().await;
     other.stop().await;
+}
+
+#[tokio::test]
+async fn s11_d15_a_process_that_stops_in_a_transaction_does_not_stop_the_others() {
+    let world = World::with(|c| c.database_limits.idle_ms = 200).await;
+    // The lock of an embedded database is its one process's.
+    if !world.place.is_served() {
+        return;
+    }
+    let other = world.beside().await;
+    world.server.faults().hold_at(Point::Writing);
+    let stopped = world.sending(&Edit::append("k", "x"));
+    world.until("it stops in the middle", || world.server.faults().show().held_at.is_some()).await;
+    assert_eq!(world.sending_to(&other, &Edit::append("k2", "y")).await.unwrap().unwrap().status, 200);
+    world.server.faults().release();
+    // Nothing of it was committed; the same key is done once its lease is over.
+    let failed = stopped.await.unwrap().unwrap();
+    assert_eq!(failed.status, 500, "{failed:?}");
+    assert_eq!(world.text("d1").await, "a\ny");
+    world.advance(15_000 + SLACK_MS).await;
+    assert_eq!(world.send(&Edit::append("k", "x").attempt(2)).await.status, 200);
+    assert_eq!(world.text("d1").await, "a\nyx");
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn s11_d15_what_a_role_or_a_database_has_set_is_not_inherited() {
+    let world = World::new().await;
+    if !world.place.is_served() {
+        return;
+    }
+    let store = world.place.store().await.unwrap();
+    for (name, value) in [
+        ("transaction_isolation", "read committed"),
+        ("synchronous_commit", "on"),
+        ("lock_timeout", "20s"),
+        ("statement_timeout", "30s"),
+        ("idle_in_transaction_session_timeout", "10s"),
+    ] {
+        let asked = store.transact(move |tx| tx.query("SELECT current_setting(?1)", &[name.into()]));
+        assert_eq!(asked.await.unwrap(), [[value.into()]], "{name}");
+    }
 }
 
 #[tokio::test]

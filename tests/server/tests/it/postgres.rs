@@ -80,15 +80,20 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(command.output().unwrap().stdout).unwrap()
 }
 
-#[test]
-fn s11_the_same_suite_on_postgresql() {
+/// Runs the suite on a cluster of its own, whose database has these defaults.
+fn suite(defaults: &[&str]) {
     if std::env::var_os(DATABASE_URL).is_some() {
         // This is that suite.
         return;
     }
     let cluster = Cluster::start();
+    let url = cluster.url();
+    let mut client = postgres::Client::connect(&url, postgres::NoTls).unwrap();
+    for default in defaults {
+        client.batch_execute(&format!("ALTER DATABASE postgres SET {default}")).unwrap();
+    }
     let mut suite = Command::new(std::env::current_exe().unwrap())
-        .env(DATABASE_URL, cluster.url())
+        .env(DATABASE_URL, url)
         .env("RUST_BACKTRACE", "0")
         .args(["--test-threads", "4", "--skip", "decisions::"])
         .stdout(Stdio::piped())
@@ -102,4 +107,19 @@ fn s11_the_same_suite_on_postgresql() {
     }
     assert!(suite.wait().unwrap().success(), "{said}");
     assert!(said.contains("test arrows::arrow_claimed_to_done ... ok"), "the tests were run: {said}");
+}
+
+#[test]
+fn s11_the_same_suite_on_postgresql() {
+    suite(&[]);
+}
+
+#[test]
+fn s11_d15_the_same_suite_where_the_database_has_other_defaults() {
+    suite(&[
+        "default_transaction_isolation = 'repeatable read'",
+        "synchronous_commit = off",
+        "statement_timeout = '3s'",
+        "lock_timeout = '1s'",
+    ]);
 }
