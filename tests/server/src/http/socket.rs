@@ -183,12 +183,12 @@ async fn handle<S: Store>(
         | TabFrame::PatchRefuse { .. }
         | TabFrame::PatchUnknown { .. }
         | TabFrame::PatchState { .. } => {}
-        TabFrame::Ping { t } => {
+        TabFrame::Ping { t, visible } => {
             // At once: a tab judges deadlines by it (J2), and that it may be deaf it learns after it.
             boot.hub.send(session.tab_id, &session.conn, &ServerFrame::Pong { t: *t, now: app.now() });
-            check_current(app, boot, session).await;
+            check_current(app, boot, session, Some(*visible)).await;
         }
-        _ => check_current(app, boot, session).await,
+        _ => check_current(app, boot, session, None).await,
     }
     match frame {
         TabFrame::Hello(_) => tracing::warn!(conn = %session.conn, "a second hello"),
@@ -210,8 +210,8 @@ async fn handle<S: Store>(
 }
 
 /// R5. A database that does not answer says nothing about a connection; the next frame asks again.
-async fn check_current<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session) {
-    if let Err(error) = service::check_current(app, boot, session).await {
+async fn check_current<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, shown: Option<bool>) {
+    if let Err(error) = service::check_current(app, boot, session, shown).await {
         tracing::warn!(%error, conn = %session.conn, "whether this connection counts is not known");
     }
 }

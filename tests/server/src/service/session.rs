@@ -28,7 +28,7 @@ pub(crate) struct Session {
     pub(crate) tab_id: TabId,
     epoch: u64,
     journal_id: JournalId,
-    /// Whether the page can be seen; where the tab does not say, it can (S5).
+    /// Whether the page could be seen when it said hello (S5).
     visible: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn hello<S: Store>(
         tab_id: hello.tab_id,
         epoch: hello.epoch,
         journal_id: hello.journal_id,
-        visible: true,
+        visible: hello.visible,
     };
     let (app2, boot) = (app.clone(), boot.clone());
     let greet = move |tx: &dyn Tx| {
@@ -273,9 +273,15 @@ pub(crate) async fn check_current<S: Store>(
     app: &Arc<App<S>>,
     boot: &Arc<Boot>,
     session: &Session,
+    shown: Option<bool>,
 ) -> Result<(), StoreError> {
     let (boot, session) = (boot.clone(), session.clone());
-    app.store.transact(move |tx| is_current(tx, &boot, &session).map(|_| ())).await
+    let check = move |tx: &dyn Tx| match shown {
+        Some(visible) if is_current(tx, &boot, &session)? => tx.shown(session.tab_id, &session.conn, visible),
+        Some(_) => Ok(()),
+        None => is_current(tx, &boot, &session).map(|_| ()),
+    };
+    app.store.transact(check).await
 }
 
 /// Announces a document: everything older of this tab is fenced for it, and its open patches are settled. Returns the

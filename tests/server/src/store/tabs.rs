@@ -75,7 +75,7 @@ impl<C: Sql> Tabs for SqlTx<'_, C> {
     }
 
     fn shown(&self, tab_id: TabId, conn: &str, visible: bool) -> Result<(), StoreError> {
-        let sql = "UPDATE tab_owner SET hidden = ?3 WHERE tab_id = ?1 AND conn = ?2";
+        let sql = "UPDATE tab_owner SET hidden = ?3 WHERE tab_id = ?1 AND conn = ?2 AND hidden <> ?3";
         self.write(sql, &[tab_id.to_string().into(), conn.into(), (!visible).into()]).map(|_| ())
     }
 

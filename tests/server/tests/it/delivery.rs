@@ -59,6 +59,35 @@ async fn s05_the_longest_connected_tab_of_the_principal_is_elected() {
 }
 
 #[tokio::test]
+async fn s05_a_page_that_can_be_seen_is_elected_before_one_that_cannot() {
+    let world = World::new().await;
+    let mut elder = Tab::open(&world).await;
+    let mut younger = Tab::open(&world).await;
+    let hide = async |tab: &mut Tab| {
+        tab.socket.visible = false;
+        // A ping is answered before it is taken in; what answers the next one comes after that.
+        tab.socket.quiet().await;
+        tab.socket.quiet().await;
+    };
+    hide(&mut elder).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = younger.socket.patch().await;
+    younger.socket.ack(&patch, false).await;
+    assert_eq!(sending.await.unwrap().unwrap().status, 200);
+    younger.socket.confirmed(patch.patch_id, ConfirmedAs::Acked).await;
+    // Of two that cannot be seen, the one that has been connected longest.
+    younger.socket.send(&TabFrame::Close { doc: patch.doc.clone(), incarnation: younger.incarnation }).await;
+    younger.socket.quiet().await;
+    let mut third = Tab::open(&world).await;
+    hide(&mut third).await;
+    let sending = world.sending(&Edit::append("k2", "y"));
+    let patch = elder.socket.patch().await;
+    elder.socket.ack(&patch, false).await;
+    assert_eq!(sending.await.unwrap().unwrap().status, 200);
+    third.socket.quiet().await;
+}
+
+#[tokio::test]
 async fn s06_acknowledged_is_applied_and_not_done() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;

@@ -98,7 +98,7 @@ async fn r05_d14_any_frame_on_a_replaced_connection_closes_it() {
     let patch_id = PatchId(fresh());
     let frames = |tab: &Tab| {
         [
-            TabFrame::Ping { t: 1 },
+            TabFrame::Ping { t: 1, visible: true },
             TabFrame::Open(open_doc("d2", incarnation())),
             TabFrame::Close { doc: open_doc("d1", tab.incarnation).doc, incarnation: tab.incarnation },
             TabFrame::PatchStart { patch_id, delivery: 1 },
@@ -128,7 +128,7 @@ async fn r05_d14_a_dead_sockets_late_hello_does_not_deafen_the_living_one() {
     let world = World::new().await;
     let other = world.beside().await;
     let mut tab = overtaken(&world, &other).await;
-    tab.socket.try_send(&TabFrame::Ping { t: 1 }).await;
+    tab.socket.try_send(&TabFrame::Ping { t: 1, visible: true }).await;
     tab.socket.closed().await;
     let mut back = Tab::hello_at(&world, &other, tab.who.clone(), open_doc("d1", tab.incarnation)).await;
     let sending = world.sending_to(&other, &Edit::append("k", "x"));

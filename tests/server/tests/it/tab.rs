@@ -103,6 +103,8 @@ pub fn incarnation() -> Incarnation {
 
 /// One socket.
 pub struct Socket {
+    /// What its pings say.
+    pub visible: bool,
     sink: Sink,
     heard: mpsc::UnboundedReceiver<Heard>,
     reading: tokio::task::JoinHandle<()>,
@@ -143,7 +145,7 @@ impl Socket {
                 }
             }
         });
-        Self { sink, heard, reading }
+        Self { visible: true, sink, heard, reading }
     }
 
     pub async fn send(&mut self, frame: &TabFrame) {
@@ -226,7 +228,7 @@ impl Socket {
 
     async fn ping(&mut self) -> u64 {
         let t = u64::from(uuid::Uuid::new_v4().as_fields().0);
-        self.send(&TabFrame::Ping { t, visible: true }).await;
+        self.send(&TabFrame::Ping { t, visible: self.visible }).await;
         t
     }
 
