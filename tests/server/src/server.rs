@@ -31,6 +31,9 @@ pub enum StartError {
 /// How often settled keys past their time are removed.
 const PURGE_EVERY: Duration = Duration::from_secs(600);
 
+/// How many rows are removed in one transaction: everybody waits for it.
+const PURGE_STEP: u64 = 500;
+
 /// A server that listens until it is stopped.
 #[derive(Debug)]
 pub struct Server {
@@ -143,11 +146,15 @@ async fn purge(app: Arc<App<AnyStore>>, stop: watch::Receiver<bool>) {
 
 async fn purge_once<S: Store>(app: &App<S>) -> Result<u64, StoreError> {
     let ttl = app.config.key_ttl_ms;
-    let (gone, counts) = app
-        .store
-        .transact(move |tx| Ok::<_, StoreError>((tx.purge(tx.now().saturating_sub(ttl))?, tx.counts()?)))
-        .await?;
-    for (state, rows) in counts.into_iter().filter(|(state, _)| state.is_open()) {
+    let mut gone = 0;
+    loop {
+        let step = app.store.transact(move |tx| tx.purge(tx.now().saturating_sub(ttl), PURGE_STEP)).await?;
+        gone += step;
+        if step < PURGE_STEP {
+            break;
+        }
+    }
+    for (state, rows) in app.store.transact(|tx| tx.counts()).await? {
         tracing::info!(state = state.as_str(), rows, "open keys");
     }
     Ok(gone)

@@ -1,5 +1,7 @@
 //! Whether a save is committed, and what it does to the keys whose effects it holds (W1–W3).
 
+use std::collections::HashSet;
+
 use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 use serde_json::json;
@@ -113,6 +115,7 @@ pub struct Held {
 /// Sorts the rows that a save names, surely or in doubt.
 pub fn held<'r>(rows: impl IntoIterator<Item = &'r KeyRow>) -> Held {
     let mut held = Held::default();
+    let mut seen = HashSet::new();
     for row in rows {
         let Some(plan) = &row.plan else { continue };
         let list = match row.state {
@@ -120,7 +123,7 @@ pub fn held<'r>(rows: impl IntoIterator<Item = &'r KeyRow>) -> Held {
             _ if plan.doubted_seq.is_some() => &mut held.in_doubt,
             _ => continue,
         };
-        if !list.contains(&plan.patch_id) {
+        if seen.insert(plan.patch_id) {
             list.push(plan.patch_id);
         }
     }

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use patchkeep_core::frame::{Hello, MAX_UNCONFIRMED, OpenDoc, RejectCode, ServerFrame, TabFrame};
+use patchkeep_core::frame::{Hello, MAX_HELLO_BYTES, MAX_UNCONFIRMED, OpenDoc, RejectCode, ServerFrame, TabFrame};
 use patchkeep_core::ids::ConnId;
 use serde::Deserialize;
 
@@ -97,9 +97,13 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
 }
 
 async fn first_hello<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>) -> Option<Hello> {
+    // What comes before `welcome` is told keeps to a limit that nobody had to be told.
+    let most = app.config.max_frame_bytes.min(MAX_HELLO_BYTES);
     loop {
-        match next_frame(app, frames).await? {
-            Some(TabFrame::Hello(hello)) => {
+        match next_frame(most, frames).await? {
+            // The tab would wait for an answer to it; it says less on its next connection.
+            Err(Unread::TooLarge) => return None,
+            Ok(TabFrame::Hello(hello)) => {
                 let over = hello.docs.iter().any(lists_too_many);
                 return if over { None } else { Some(hello) };
             }
@@ -108,9 +112,15 @@ async fn first_hello<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>
     }
 }
 
-/// The next text frame that can be read; `Some(None)` where there was one that could not. A frame that is malformed,
-/// too large, binary or unknown costs nothing but itself.
-async fn next_frame<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>) -> Option<Option<TabFrame>> {
+/// Why a frame was not read.
+enum Unread {
+    TooLarge,
+    Other,
+}
+
+/// The next text frame, or that it could not be read: one that is malformed, too large, binary or unknown costs nothing
+/// but itself.
+async fn next_frame(most: usize, frames: &mut SplitStream<WebSocket>) -> Option<Result<TabFrame, Unread>> {
     let message = match frames.next().await? {
         Ok(message) => message,
         Err(error) => {
@@ -119,23 +129,23 @@ async fn next_frame<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>)
         }
     };
     Some(match message {
-        Message::Text(text) if text.len() > app.config.max_frame_bytes => {
+        Message::Text(text) if text.len() > most => {
             tracing::warn!(bytes = text.len(), "a frame over the limit");
-            None
+            Err(Unread::TooLarge)
         }
         Message::Text(text) => match TabFrame::decode(&text) {
-            Ok(frame) => Some(frame),
+            Ok(frame) => Ok(frame),
             Err(error) => {
                 tracing::warn!(%error, frame_type = error.frame_type.as_deref(), "a frame that cannot be read");
-                None
+                Err(Unread::Other)
             }
         },
         Message::Binary(bytes) => {
             tracing::warn!(bytes = bytes.len(), "a binary frame");
-            None
+            Err(Unread::Other)
         }
         Message::Close(_) => return None,
-        Message::Ping(_) | Message::Pong(_) => None,
+        Message::Ping(_) | Message::Pong(_) => Err(Unread::Other),
     })
 }
 
@@ -153,9 +163,9 @@ async fn read<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, session: &Session, 
     // A tab pings with each heartbeat; one that is frozen, asleep or unplugged must not be elected any more (S5).
     let silence = Duration::from_millis(app.config.heartbeat_ms.saturating_mul(MISSED_HEARTBEATS));
     loop {
-        let frame = match tokio::time::timeout(silence, next_frame(app, frames)).await {
-            Ok(Some(Some(frame))) => frame,
-            Ok(Some(None)) => continue,
+        let frame = match tokio::time::timeout(silence, next_frame(app.config.max_frame_bytes, frames)).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(_))) => continue,
             Ok(None) => return,
             Err(_) => return tracing::info!(conn = %session.conn, "no heartbeat"),
         };

@@ -18,7 +18,7 @@ pub(crate) fn heard<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, word: Word) {
     boot.spawn(async move {
         let app2 = app.clone();
         let heeded = match word.clone() {
-            Word::Changed(patch_id) => return boot2.changed(patch_id),
+            Word::Changed(patch_ids) => return patch_ids.into_iter().for_each(|patch_id| boot2.changed(patch_id)),
             Word::Forward(patch_id) => app.store.transact(move |tx| forwarded(tx, &app2, &boot2, patch_id)).await,
             Word::Came(tab_id) => app.store.transact(move |tx| came(tx, &boot2, tab_id)).await,
             Word::Stored(stored) => return boot2.hub.doc_changed(&stored),

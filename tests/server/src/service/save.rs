@@ -1,5 +1,6 @@
 //! A save, from its checks to its commit (W1–W4).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use patchkeep_core::frame::ConfirmedAs;
@@ -61,9 +62,17 @@ fn commit<S: Store>(
         superseded: tx.superseded(save.tab_id, &save.doc, save.incarnation)?,
         document: before.as_ref(),
     };
-    let rows = named_rows(tx, principal, save, &save.patch_ids)?;
-    let doubtful = named_rows(tx, principal, save, &save.in_doubt)?;
-    let conflict = |seq| Ok(Saved::Conflict { seq, held: held(rows.iter().chain(&doubtful)) });
+    // Rows are looked at only where nothing cheaper says no: there may be ten thousand, and everybody waits.
+    let (sure, in_doubt) = named(save);
+    let conflict = |seq| {
+        let mut all = Held::default();
+        for part in sure.iter().chain(&in_doubt).copied().collect::<Vec<_>>().chunks(AT_ONCE) {
+            let Held { patch_ids, in_doubt } = held(&named_rows(tx, principal, save, part)?);
+            all.patch_ids.extend(patch_ids);
+            all.in_doubt.extend(in_doubt);
+        }
+        Ok(Saved::Conflict { seq, held: all })
+    };
     let document = match check_save(save, principal, &facts) {
         Ok(document) => document,
         Err(SaveRefusal::NotYours) => return Ok(Saved::NotYours),
@@ -75,20 +84,23 @@ fn commit<S: Store>(
         return conflict(document.seq);
     }
     let mut say = Say::default();
-    for row in &rows {
-        let Some(plan) = &row.plan else { continue };
-        say.confirm(plan.patch_id, ConfirmedAs::Done);
-        if let Some(done) = settle_saved(row, document.seq, tx.now())
-            && tx.update_key(&done, Guard::Patch(plan.patch_id, row.state))?
-        {
-            tracing::info!(patch_id = %plan.patch_id, seq = document.seq, contradicted = done.contradicted, "saved");
-            say.changed(plan.patch_id);
+    for part in sure.chunks(AT_ONCE) {
+        for row in &named_rows(tx, principal, save, part)? {
+            let Some(plan) = &row.plan else { continue };
+            say.confirm(plan.patch_id, ConfirmedAs::Done);
+            if let Some(done) = settle_saved(row, document.seq, tx.now())
+                && tx.update_key(&done, Guard::Patch(plan.patch_id, row.state))?
+            {
+                tracing::info!(patch_id = %plan.patch_id, seq = document.seq, contradicted = done.contradicted, "saved");
+                say.changed(plan.patch_id);
+            }
         }
     }
-    // What it names surely as well is `done` by now, and no doubt changes that.
-    for row in doubtful.iter().filter(|row| rows.iter().all(|sure| sure.id != row.id)) {
-        if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(row, document.seq)) {
-            tx.update_key(&doubted, Guard::Patch(plan.patch_id, row.state))?;
+    for part in in_doubt.chunks(AT_ONCE) {
+        for row in &named_rows(tx, principal, save, part)? {
+            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(row, document.seq)) {
+                tx.update_key(&doubted, Guard::Patch(plan.patch_id, row.state))?;
+            }
         }
     }
     say.after_commit(tx, app, boot, save.tab_id, None)?;
@@ -97,17 +109,23 @@ fn commit<S: Store>(
     Ok(Saved::Stored { seq })
 }
 
+/// How many rows are held in memory at once: each has its edit's body with it.
+const AT_ONCE: usize = 128;
+
+/// The save's patches, each once: named surely, or else in doubt. What it names surely is `done`, and no doubt changes
+/// that.
+fn named(save: &Save) -> (Vec<PatchId>, Vec<PatchId>) {
+    let mut seen = HashSet::new();
+    let mut once = |ids: &[PatchId]| ids.iter().copied().filter(|id| seen.insert(*id)).collect::<Vec<_>>();
+    (once(&save.patch_ids), once(&save.in_doubt))
+}
+
 /// The rows of the save's patches: this principal's (T6), and of this document. Others are none of its business.
 fn named_rows(tx: &dyn Tx, principal: &Principal, save: &Save, named: &[PatchId]) -> Result<Vec<KeyRow>, StoreError> {
-    let mut rows = Vec::new();
-    for &patch_id in named {
-        let row = tx.key_of_patch(patch_id)?.filter(|row| {
-            row.id.principal == *principal && row.plan.as_ref().is_some_and(|p| p.recipient.doc == save.doc)
-        });
-        match row {
-            Some(row) => rows.push(row),
-            None => tracing::warn!(%patch_id, "a save names a patch that is not known here"),
-        }
+    let mut rows = tx.keys_of_patches(named)?;
+    rows.retain(|row| row.id.principal == *principal && row.plan.as_ref().is_some_and(|p| p.recipient.doc == save.doc));
+    if rows.len() < named.len() {
+        tracing::warn!(patches = named.len() - rows.len(), "a save names patches that are not known here");
     }
     Ok(rows)
 }

@@ -90,8 +90,8 @@ impl Say {
         tab_id: TabId,
         conn: Option<&str>,
     ) -> Result<(), StoreError> {
-        for patch_id in &self.changed {
-            tx.tell_others(&Word::Changed(*patch_id))?;
+        for part in self.changed.chunks(Word::PATCHES) {
+            tx.tell_others(&Word::Changed(part.to_vec()))?;
         }
         let (app, boot, conn) = (app.clone(), boot.clone(), conn.map(str::to_owned));
         tx.after_commit(Box::new(move || {

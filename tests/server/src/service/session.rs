@@ -1,6 +1,6 @@
 //! What the frames of a tab do (R1–R7, T3, T5).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use patchkeep_core::frame::{
@@ -304,14 +304,13 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
     let listed: HashMap<PatchId, &UnconfirmedEntry> = open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();
     let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
     // What is settled here already is told again to a tab that has not heard of it (R4).
-    for patch_id in listed.keys() {
-        let more = tx.key_of_patch(*patch_id)?.filter(|row| {
-            rows.iter().all(|known| known.id != row.id)
-                && is_recipient(row, session)
-                && row.plan.as_ref().is_some_and(|p| p.recipient.doc == open.doc)
-        });
-        rows.extend(more);
-    }
+    let known: HashSet<_> = rows.iter().filter_map(|row| row.plan.as_ref().map(|p| p.patch_id)).collect();
+    let others: Vec<_> = listed.keys().filter(|patch_id| !known.contains(patch_id)).copied().collect();
+    rows.extend(
+        tx.keys_of_patches(&others)?
+            .into_iter()
+            .filter(|row| is_recipient(row, session) && row.plan.as_ref().is_some_and(|p| p.recipient.doc == open.doc)),
+    );
     for row in &rows {
         let entry = row.plan.as_ref().and_then(|p| listed.get(&p.patch_id).copied());
         say.settle(tx, row, resume(row, entry, &speaker))?;

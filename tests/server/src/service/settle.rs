@@ -48,7 +48,7 @@ fn write(tx: &dyn Tx, boot: &Arc<Boot>, before: &KeyRow, row: &KeyRow, fenced: b
         fence(tx, boot, &plan.recipient)?;
     }
     tracing::info!(patch_id = %plan.patch_id, verdict = ?row.settlement, "settled by a person");
-    tx.tell_others(&StoreWord::Changed(plan.patch_id))?;
+    tx.tell_others(&StoreWord::Changed(vec![plan.patch_id]))?;
     let (boot, patch_id) = (boot.clone(), plan.patch_id);
     tx.after_commit(Box::new(move || boot.changed(patch_id)));
     Ok(settlement_answer(row, false))

@@ -9,6 +9,7 @@ mod group;
 mod hearing;
 mod limits;
 mod postgres;
+mod purge;
 mod rows;
 mod schema;
 mod sql;
@@ -91,6 +92,9 @@ pub trait Tx: Tabs {
     /// The row whose plan has this id.
     fn key_of_patch(&self, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError>;
 
+    /// The rows whose plans have these ids, in their order: each once, and those alone that there are.
+    fn keys_of_patches(&self, patch_ids: &[PatchId]) -> Result<Vec<KeyRow>, StoreError>;
+
     /// The rows of a recipient that evidence may still change: open ones (delivered, acked, unknown), and those a person
     /// settled (S10).
     fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError>;
@@ -131,11 +135,11 @@ pub trait Tx: Tabs {
     /// Keys first claimed up to here may have been removed (S9).
     fn watermark(&self) -> Result<Option<u64>, StoreError>;
 
-    /// Removes keys that were settled (`done`, `refused`) or whose claim ran out before `before`, and raises the
-    /// watermark first (S9). Never touches other rows. Returns how many went.
-    fn purge(&self, before: u64) -> Result<u64, StoreError>;
+    /// Removes keys that were settled (`done`, `refused`) or whose claim ran out before `before`, at most so many, and
+    /// raises the watermark first (S9). Never touches other rows. Returns how many went.
+    fn purge(&self, before: u64, most: u64) -> Result<u64, StoreError>;
 
-    /// How many rows of a principal's workspace are in each state, for operators.
+    /// How many rows are in each open state, for operators: those are never removed by age (S9).
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError>;
 
     /// Runs a statement on the host's own tables, in this transaction, and counts the rows it changed. Parameters are

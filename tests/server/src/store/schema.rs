@@ -77,6 +77,7 @@ const STEPS: &[Step] = &[
     Step { mark: "tab_incarnation_order", rebuild: Some(REBUILD_5), text: STEP_5 },
     step("op_key_over", STEP_6),
     step("tab_open_of_user", STEP_7),
+    step("op_key_claimed", STEP_8),
 ];
 
 const STEP_1: &str = "
@@ -210,6 +211,11 @@ CREATE TABLE tab_open (
     PRIMARY KEY (tab_id, doc)
 ) WITHOUT ROWID;
 CREATE INDEX tab_open_of_user ON tab_open (workspace_id, user_id, doc);
+";
+
+/// S9: claims that nobody went on with are found by the end of their lease.
+const STEP_8: &str = "
+CREATE INDEX op_key_claimed ON op_key (lease_until) WHERE state = 'claimed';
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

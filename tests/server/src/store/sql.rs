@@ -3,6 +3,7 @@
 //! Only what SQLite and PostgreSQL both understand is used, with the same meaning in both.
 
 use std::cell::{Cell as Flag, RefCell};
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
@@ -165,6 +166,21 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         Ok(self.keys("WHERE patch_id = ?1", &[patch_id.to_string().into()])?.pop())
     }
 
+    fn keys_of_patches(&self, patch_ids: &[PatchId]) -> Result<Vec<KeyRow>, StoreError> {
+        let mut found = HashMap::new();
+        for part in patch_ids.chunks(MANY) {
+            // Two widths, and so two statements to prepare: what is left over asks for the last one again.
+            let width = if part.len() > FEW { MANY } else { FEW };
+            let places: Vec<_> = (1..=width).map(|n| format!("?{n}")).collect();
+            let ids = part.iter().chain(std::iter::repeat(&part[part.len() - 1])).take(width);
+            let values: Vec<_> = ids.map(|id| id.to_string().into()).collect();
+            for row in self.keys(&format!("WHERE patch_id IN ({})", places.join(", ")), &values)? {
+                found.extend(row.plan.as_ref().map(|plan| plan.patch_id).map(|id| (id, row)));
+            }
+        }
+        Ok(patch_ids.iter().filter_map(|id| found.remove(id)).collect())
+    }
+
     fn open_keys(&self, tab_id: TabId, doc: &DocId) -> Result<Vec<KeyRow>, StoreError> {
         let sql = "WHERE tab_id = ?1 AND doc = ?2 AND state IN ('delivered', 'acked', 'unknown', 'settled')
                    ORDER BY created_at";
@@ -290,20 +306,12 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         self.one("SELECT first_at FROM watermark", &[])?.map(|mut row| row.integer()).transpose()
     }
 
-    fn purge(&self, before: u64) -> Result<u64, StoreError> {
-        let mark = format!(
-            "INSERT INTO watermark (one, first_at)
-             SELECT 1, MAX(created_at) FROM op_key WHERE {PURGEABLE} HAVING COUNT(*) > 0
-             ON CONFLICT (one) DO UPDATE SET first_at =
-               CASE WHEN excluded.first_at > watermark.first_at THEN excluded.first_at ELSE watermark.first_at END"
-        );
-        self.changed(&mark, &[before.into()])?;
-        self.write(&format!("DELETE FROM op_key WHERE {PURGEABLE}"), &[before.into()])
+    fn purge(&self, before: u64, most: u64) -> Result<u64, StoreError> {
+        self.purge_keys(before, most)
     }
 
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError> {
-        let rows = self.read("SELECT state, COUNT(*) FROM op_key GROUP BY state", &[])?;
-        rows.into_iter().map(|mut row| Ok((row.word("state", KeyState::from_word)?, row.integer()?))).collect()
+        self.open_counts()
     }
 
     fn execute(&self, sql: &str, params: &[Cell]) -> Result<u64, StoreError> {
@@ -323,11 +331,11 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
     }
 }
 
+/// How many rows are asked for at once, and how many where it is not worth that.
+const MANY: usize = 128;
+const FEW: usize = 8;
+
 fn scope(id: &KeyId) -> [Cell; 3] {
     let (workspace, user, key) = key_scope(id);
     [workspace.into(), user.into(), key.into()]
 }
-
-/// Settled without an effect still open, or claimed and never gone on with.
-const PURGEABLE: &str = "((state IN ('done', 'refused', 'lost') AND settled_at < ?1)
-                         OR (state = 'claimed' AND lease_until < ?1))";

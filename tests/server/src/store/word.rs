@@ -20,8 +20,8 @@ pub struct Stored {
 /// What one process tells the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Word {
-    /// The row of this patch was changed: who waits for it looks again.
-    Changed(PatchId),
+    /// The rows of these patches were changed: who waits for them looks again.
+    Changed(Vec<PatchId>),
     /// This patch is for a tab whose socket is another process's: it was planned for it (S5), or retried (S7).
     Forward(PatchId),
     /// This tab said hello: whoever has an older socket of it closes that (R5).
@@ -37,7 +37,10 @@ pub enum Word {
 impl fmt::Display for Word {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Changed(patch_id) => write!(f, "changed {patch_id}"),
+            Self::Changed(patch_ids) => {
+                f.write_str("changed")?;
+                patch_ids.iter().try_for_each(|patch_id| write!(f, " {patch_id}"))
+            }
             Self::Forward(patch_id) => write!(f, "forward {patch_id}"),
             Self::Came(tab_id) => write!(f, "came {tab_id}"),
             // No workspace has a slash in its name.
@@ -53,11 +56,14 @@ impl fmt::Display for Word {
 }
 
 impl Word {
+    /// How many patches one word names at most: PostgreSQL carries 8,000 bytes.
+    pub(crate) const PATCHES: usize = 200;
+
     /// Reads a word. One of a later version is none.
     pub(super) fn read(text: &str) -> Option<Self> {
         let (what, rest) = text.split_once(' ')?;
         match what {
-            "changed" => rest.parse().ok().map(Self::Changed),
+            "changed" => rest.split(' ').map(|id| id.parse().ok()).collect::<Option<_>>().map(Self::Changed),
             "forward" => rest.parse().ok().map(Self::Forward),
             "came" => rest.parse().ok().map(Self::Came),
             "stored" => {
@@ -91,7 +97,7 @@ mod tests {
         let stored =
             |but| Word::Stored(Stored { workspace: "w s".into(), doc: DocId::new("a/b c").unwrap(), seq: 7, but });
         for word in [
-            Word::Changed(PatchId(id)),
+            Word::Changed(vec![PatchId(id); Word::PATCHES]),
             Word::Forward(PatchId(id)),
             Word::Came(TabId(id)),
             Word::Fenced(TabId(id), doc),

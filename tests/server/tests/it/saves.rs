@@ -112,6 +112,47 @@ async fn w01_a_save_of_an_incarnation_never_announced_is_not_taken_beside_an_ann
 }
 
 #[tokio::test]
+async fn w02_d16_a_patch_that_is_named_twice_counts_once() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let patch = tab.applies(&world, &Edit::append("k", "x")).await;
+    let twice = [patch.patch_id, patch.patch_id];
+    let mut body = tab.who.save(tab.incarnation, 1, "a\nx", &twice);
+    body["in_doubt"] = json!(twice.map(|id| id.to_string()));
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+    tab.socket.confirmed(patch.patch_id, ConfirmedAs::Done).await;
+    assert_eq!(world.state("k"), "done");
+    let conflict = world.put("d1", TOKEN, &body).await.unwrap();
+    let details = &conflict.body["error"]["details"];
+    assert_eq!(details, &json!({"seq": 2, "patch_ids": [patch.patch_id.to_string()], "in_doubt": []}));
+}
+
+#[tokio::test]
+async fn w03_d16_a_save_of_as_many_ids_as_may_be_names_every_one_that_is_held() {
+    const HELD: usize = 300;
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let mut patches = Vec::new();
+    for n in 0..HELD {
+        let patch = tab.applies(&world, &Edit::append(&format!("k{n}"), "x")).await;
+        patches.push(patch.patch_id);
+    }
+    let (sure, doubted) = patches.split_at(HELD / 2);
+    let mut body = tab.who.save(tab.incarnation, 1, "held", sure);
+    body["in_doubt"] = json!(doubted.iter().map(ToString::to_string).collect::<Vec<_>>());
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+    // Among as many others as fit, on a base that is stale.
+    let others = |n| std::iter::repeat_with(|| crate::world::fresh().to_string()).take(10_000 - n);
+    let text = |ids: &[patchkeep_core::ids::PatchId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
+    body["patch_ids"] = json!(others(HELD).chain(text(&patches)).collect::<Vec<_>>());
+    body["in_doubt"] = json!(others(0).collect::<Vec<_>>());
+    let conflict = world.put("d1", TOKEN, &body).await.unwrap();
+    let details = &conflict.body["error"]["details"];
+    assert_eq!((&details["seq"], &details["patch_ids"]), (&json!(2), &json!(text(sure))));
+    assert_eq!(details["in_doubt"], json!(text(doubted)));
+}
+
+#[tokio::test]
 async fn w03_a_conflict_names_what_an_earlier_save_carried_in_doubt() {
     let world = World::new().await;
     let mut tab = Tab::open(&world).await;

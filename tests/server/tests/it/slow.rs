@@ -1,6 +1,6 @@
 //! Requests that do not come to an end, tabs that say too much, pages under a strange name.
 
-use patchkeep_core::frame::TabFrame;
+use patchkeep_core::frame::{MAX_HELLO_BYTES, TabFrame};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -79,6 +79,24 @@ async fn r07_a_list_over_the_limit_is_not_read_in_part() {
     assert_eq!(socket.closed().await, None);
     assert_eq!(state("k"), "delivered");
     sending.abort();
+}
+
+#[tokio::test]
+async fn d16_a_hello_over_its_limit_is_refused() {
+    let world = World::new().await;
+    let who = Identity::new();
+    let docs = |n: usize| (0..n).map(|n| open_doc(&format!("{}{n}", "d".repeat(400)), incarnation())).collect();
+    let long = who.hello(docs(140));
+    assert!(TabFrame::Hello(long.clone()).encode().len() > MAX_HELLO_BYTES);
+    let mut socket = Socket::connect(&world, TOKEN).await;
+    socket.send(&TabFrame::Hello(long)).await;
+    assert_eq!(socket.closed().await, None);
+    assert!(world.place.texts("SELECT tab_id FROM tab_owner").is_empty(), "nothing of it was taken");
+    let fits = who.hello(docs(100));
+    assert!(TabFrame::Hello(fits.clone()).encode().len() <= MAX_HELLO_BYTES);
+    let mut socket = Socket::connect(&world, TOKEN).await;
+    socket.send(&TabFrame::Hello(fits)).await;
+    socket.welcome().await;
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A holder that stops in the middle, and what overtakes it: another attempt, a purge (S1, S2, S5, S9).
 
 use patchkeep_server::Point;
+use patchkeep_server::store::Store;
 
 use crate::tab::Tab;
 use crate::world::{Edit, PATIENCE, Reply, SLACK_MS, World};
@@ -104,6 +105,27 @@ async fn s09_purges_racing_retries_never_let_one_land_twice() {
     }
     let text = world.text("d1").await;
     assert!((0..KEYS).all(|n| text.matches(&format!("<{n}>")).count() == 1), "{text}");
+}
+
+#[tokio::test]
+async fn s09_d16_a_purge_goes_in_steps_oldest_first_and_raises_the_watermark_by_what_went() {
+    const KEYS: usize = 7;
+    let world = World::with(|c| c.key_ttl_ms = 1000).await;
+    let mut claimed = Vec::new();
+    for n in 0..KEYS {
+        assert_eq!(world.send(&Edit::append(&format!("k{n}"), "x")).await.status, 200);
+        claimed.push(world.row(&format!("k{n}"), "created_at").unwrap());
+        world.advance(10).await;
+    }
+    let store = world.place.store().await.unwrap();
+    let before = world.now() + 1_000_000;
+    for (step, gone) in [(3, 3), (6, 3), (7, 1), (7, 0)] {
+        assert_eq!(store.transact(move |tx| tx.purge(before, 3)).await.unwrap(), gone);
+        let left = world.place.texts("SELECT key FROM op_key ORDER BY key");
+        assert_eq!(left, (step..KEYS).map(|n| Some(format!("k{n}"))).collect::<Vec<_>>());
+        let mark = world.place.texts("SELECT CAST(first_at AS TEXT) FROM watermark");
+        assert_eq!(mark, [Some(claimed[step - 1].clone())]);
+    }
 }
 
 #[tokio::test]
