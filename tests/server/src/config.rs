@@ -67,6 +67,8 @@ pub struct Config {
     pub lease_ms: u64,
     /// How long settled keys are kept at least, in ms (S9).
     pub key_ttl_ms: u64,
+    /// How long what a tab leaves behind is kept at least, in ms: as long as a tab keeps its own (J10).
+    pub tab_ttl_ms: u64,
     /// How often a tab pings, in ms.
     pub heartbeat_ms: u64,
     /// The largest frame either side sends, in bytes.
@@ -77,6 +79,8 @@ pub struct Config {
     pub max_open_keys: u64,
     /// How many sockets one user may have open.
     pub max_sockets: usize,
+    /// How many documents one socket may have open.
+    pub max_open_docs: usize,
     /// How many connections there are at once.
     pub max_connections: usize,
     /// How long a request's head may take to come, in ms.
@@ -109,11 +113,13 @@ impl Config {
             patch_timeout_ms: 10_000,
             lease_ms: 15_000,
             key_ttl_ms: 24 * 60 * 60 * 1000,
+            tab_ttl_ms: 30 * 24 * 60 * 60 * 1000,
             heartbeat_ms: 15_000,
             max_frame_bytes: DEFAULT_MAX_FRAME_BYTES,
             max_doc_bytes: 8 << 20,
             max_open_keys: 10_000,
             max_sockets: 256,
+            max_open_docs: 1000,
             max_connections: 4096,
             head_timeout_ms: 20_000,
             body_timeout_ms: 60_000,

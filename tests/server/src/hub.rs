@@ -67,12 +67,16 @@ impl Hub {
 
     /// Another connection is the tab's current one (R5): this one is closed, and nothing is sent on it any more.
     pub fn replaced(&self, tab_id: TabId, conn: &str) {
-        let mut tabs = self.tabs();
         // Where there is another here already, this one was closed when that came.
+        self.close(tab_id, conn, CLOSE_REPLACED);
+    }
+
+    fn close(&self, tab_id: TabId, conn: &str, code: u16) {
+        let mut tabs = self.tabs();
         if tabs.by_id.get(&tab_id).is_some_and(|t| t.connection.conn == conn)
             && let Some(tab) = tabs.by_id.remove(&tab_id)
         {
-            tab.push(Outgoing::Close(CLOSE_REPLACED));
+            tab.push(Outgoing::Close(code));
         }
     }
 
@@ -82,6 +86,18 @@ impl Hub {
         if let Some(older) = here.filter(|here| here != conn) {
             self.replaced(tab_id, &older);
         }
+    }
+
+    /// Whether another document is more than may be open on this connection.
+    pub fn is_full(&self, tab_id: TabId, conn: &str, doc: &DocId, most: usize) -> bool {
+        let tabs = self.tabs();
+        let tab = tabs.by_id.get(&tab_id).filter(|t| t.connection.conn == conn);
+        tab.is_some_and(|tab| tab.open.len() >= most && !tab.open.contains_key(doc))
+    }
+
+    /// This connection asks for more than it may: it is closed.
+    pub fn give_up(&self, tab_id: TabId, conn: &str) {
+        self.close(tab_id, conn, CLOSE_POLICY);
     }
 
     /// A document is open on this connection, or no longer.
@@ -170,5 +186,7 @@ impl Tab {
 
 /// An older socket of the same tab (§3).
 const CLOSE_REPLACED: u16 = 1000;
+/// RFC 6455: it asks for more than it may.
+pub(crate) const CLOSE_POLICY: u16 = 1008;
 /// RFC 6455: the server goes away.
 const CLOSE_GOING_AWAY: u16 = 1001;

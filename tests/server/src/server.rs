@@ -154,6 +154,11 @@ async fn purge_once<S: Store>(app: &App<S>) -> Result<u64, StoreError> {
             break;
         }
     }
+    let ttl = app.config.tab_ttl_ms.max(ttl);
+    let mut step = PURGE_STEP;
+    while step == PURGE_STEP {
+        step = app.store.transact(move |tx| tx.purge_tabs(tx.now().saturating_sub(ttl), PURGE_STEP)).await?;
+    }
     for (state, rows) in app.store.transact(|tx| tx.counts()).await? {
         tracing::info!(state = state.as_str(), rows, "open keys");
     }

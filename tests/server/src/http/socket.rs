@@ -16,6 +16,7 @@ use serde::Deserialize;
 use super::extras::{MANY_SOCKETS, RETRY_MS};
 use crate::app::{App, Boot};
 use crate::decide::{Answer, too_many};
+use crate::hub::CLOSE_POLICY;
 use crate::principal::Principal;
 use crate::service::{self, Session};
 use crate::store::{Store, StoreError, fresh_id};
@@ -78,6 +79,10 @@ async fn serve<S: Store>(app: &Arc<App<S>>, boot: &Arc<Boot>, principal: Option<
     let Some(principal) = principal else { return reject(&mut sink, RejectCode::Unauthorized).await };
     let first = tokio::time::timeout(HELLO_WITHIN, first_hello(app, &mut frames)).await;
     let Ok(Some(hello)) = first else { return };
+    if hello.docs.len() > app.config.max_open_docs {
+        tracing::warn!(docs = hello.docs.len(), "more documents than a socket may have open");
+        return end(&mut sink, CLOSE_POLICY).await;
+    }
     let (out, queue) = way_out(app.config.max_queue_bytes);
     let mut is_cut = queue.is_cut();
     let session = match service::hello(app, boot, principal, ConnId(fresh_id()), hello, out).await {

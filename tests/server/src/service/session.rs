@@ -71,6 +71,7 @@ pub(crate) async fn hello<S: Store>(
                 opened.push((open.doc.clone(), open.incarnation, open.homed, seq));
             }
         }
+        tx.only_these(hello.tab_id)?;
         for dead in &hello.adopted {
             adopt(tx, &boot, &mut say, &session, dead)?;
         }
@@ -129,6 +130,12 @@ pub(crate) async fn open<S: Store>(
     open: OpenDoc,
 ) -> Result<(), StoreError> {
     let (app2, boot, session) = (app.clone(), boot.clone(), session.clone());
+    if boot.hub.is_full(session.tab_id, &session.conn, &open.doc, app.config.max_open_docs) {
+        // A frame that is passed over would leave the tab waiting; what it has open it tells with its next hello.
+        tracing::warn!(conn = %session.conn, doc = %open.doc, "more documents than a socket may have open");
+        boot.hub.give_up(session.tab_id, &session.conn);
+        return Ok(());
+    }
     let announced = move |tx: &dyn Tx| {
         if !is_current(tx, &boot, &session)? {
             return Ok(());
@@ -166,6 +173,7 @@ pub(crate) async fn close<S: Store>(
     let closed = move |tx: &dyn Tx| {
         if is_current(tx, &boot, &session)? {
             tx.closed(session.tab_id, &doc, Some(incarnation))?;
+            tx.only_these(session.tab_id)?;
         }
         Ok(())
     };
@@ -292,8 +300,11 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
         return Ok(None);
     }
     let announced = Announced { epoch: session.epoch, incarnation: open.incarnation };
+    let seq = tx.document(&session.principal.workspace, &open.doc)?.map_or(0, |d| d.seq);
+    let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
     if tx.newest(session.tab_id, &open.doc)? != Some(announced) {
-        tx.announce(session.tab_id, &open.doc, announced)?;
+        let keeps_out = (!rows.is_empty()).then_some(seq);
+        tx.announce(session.tab_id, &open.doc, announced, keeps_out)?;
     }
     let speaker = Speaker {
         conn: &session.conn,
@@ -302,7 +313,6 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
         now: tx.now(),
     };
     let listed: HashMap<PatchId, &UnconfirmedEntry> = open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();
-    let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
     // What is settled here already is told again to a tab that has not heard of it (R4).
     let known: HashSet<_> = rows.iter().filter_map(|row| row.plan.as_ref().map(|p| p.patch_id)).collect();
     let others: Vec<_> = listed.keys().filter(|patch_id| !known.contains(patch_id)).copied().collect();
@@ -315,7 +325,7 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
         let entry = row.plan.as_ref().and_then(|p| listed.get(&p.patch_id).copied());
         say.settle(tx, row, resume(row, entry, &speaker))?;
     }
-    Ok(Some(tx.document(&session.principal.workspace, &open.doc)?.map_or(0, |d| d.seq)))
+    Ok(Some(seq))
 }
 
 /// T5: the dead tab's epoch is raised, and what its adopter may say about its patches is taken.

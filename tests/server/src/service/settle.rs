@@ -59,7 +59,8 @@ fn write(tx: &dyn Tx, boot: &Arc<Boot>, before: &KeyRow, row: &KeyRow, fenced: b
 fn fence(tx: &dyn Tx, boot: &Arc<Boot>, recipient: &Recipient) -> Result<(), StoreError> {
     let Recipient { tab_id, doc, .. } = recipient;
     let Some(owner) = tx.tab(*tab_id)? else { return Ok(()) };
-    tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) })?;
+    let seq = tx.document(&owner.principal.workspace, doc)?.map_or(0, |document| document.seq);
+    tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) }, Some(seq))?;
     tx.closed(*tab_id, doc, None)?;
     tx.tell_others(&StoreWord::Fenced(*tab_id, doc.clone()))?;
     fenced(tx, boot, *tab_id, doc)

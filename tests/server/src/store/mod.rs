@@ -129,8 +129,15 @@ pub trait Tx: Tabs {
     /// Whether this incarnation was announced and a later one after it.
     fn superseded(&self, tab_id: TabId, doc: &DocId, incarnation: Incarnation) -> Result<bool, StoreError>;
 
-    /// Makes an announcement the newest; older ones are fenced by it from the commit on.
-    fn announce(&self, tab_id: TabId, doc: &DocId, announced: Announced) -> Result<(), StoreError>;
+    /// Makes an announcement the newest; older ones are fenced by it from the commit on. `keeps_out`: something was handed
+    /// to one of those, and this is the stored version now; while it is, the fence is all that keeps that out of a save.
+    fn announce(
+        &self,
+        tab_id: TabId,
+        doc: &DocId,
+        announced: Announced,
+        keeps_out: Option<u64>,
+    ) -> Result<(), StoreError>;
 
     /// Keys first claimed up to here may have been removed (S9).
     fn watermark(&self) -> Result<Option<u64>, StoreError>;
@@ -138,6 +145,10 @@ pub trait Tx: Tabs {
     /// Removes keys that were settled (`done`, `refused`) or whose claim ran out before `before`, at most so many, and
     /// raises the watermark first (S9). Never touches other rows. Returns how many went.
     fn purge(&self, before: u64, most: u64) -> Result<u64, StoreError>;
+
+    /// Removes what tabs left behind before `before`, at most so many rows: never what an open key refers to, nor a fence
+    /// that still keeps something out of a save (W1). Returns how many went.
+    fn purge_tabs(&self, before: u64, most: u64) -> Result<u64, StoreError>;
 
     /// How many rows are in each open state, for operators: those are never removed by age (S9).
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError>;

@@ -78,6 +78,7 @@ const STEPS: &[Step] = &[
     step("op_key_over", STEP_6),
     step("tab_open_of_user", STEP_7),
     step("op_key_claimed", STEP_8),
+    step("tab_owner_age", STEP_9),
 ];
 
 const STEP_1: &str = "
@@ -216,6 +217,16 @@ CREATE INDEX tab_open_of_user ON tab_open (workspace_id, user_id, doc);
 /// S9: claims that nobody went on with are found by the end of their lease.
 const STEP_8: &str = "
 CREATE INDEX op_key_claimed ON op_key (lease_until) WHERE state = 'claimed';
+";
+
+/// What tabs leave behind goes by age. Of what was announced before nobody knows what it keeps out: all that is stored.
+const STEP_9: &str = "
+ALTER TABLE tab_incarnation ADD COLUMN announced_at INTEGER;
+ALTER TABLE tab_incarnation ADD COLUMN fence_seq INTEGER;
+UPDATE tab_incarnation SET announced_at = 0, fence_seq = (
+    SELECT COALESCE(MAX(document.seq), 0) FROM document WHERE document.doc = tab_incarnation.doc);
+CREATE INDEX tab_incarnation_age ON tab_incarnation (announced_at);
+CREATE INDEX tab_owner_age ON tab_owner (updated_at);
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

@@ -288,17 +288,27 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         Ok(later > 0)
     }
 
-    fn announce(&self, tab_id: TabId, doc: &DocId, announced: Announced) -> Result<(), StoreError> {
+    fn announce(
+        &self,
+        tab_id: TabId,
+        doc: &DocId,
+        announced: Announced,
+        keeps_out: Option<u64>,
+    ) -> Result<(), StoreError> {
         let (tab, doc, epoch) = (Cell::from(tab_id.to_string()), Cell::from(doc.as_str()), announced.epoch.into());
+        // What an older announcement keeps out, this one does from now on.
+        let sql = "SELECT MAX(fence_seq) FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2";
+        let before = self.one(sql, &[tab.clone(), doc.clone()])?.map_or(Ok(None), |mut row| row.maybe_integer())?;
         // A lower epoch is fenced by its number alone; only this epoch's incarnations need a list.
         let sql = "DELETE FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2 AND epoch < ?3";
         let mut values = vec![tab, doc, epoch];
         self.changed(sql, &values)?;
-        let sql = "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation)
+        let sql = "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation, announced_at, fence_seq)
                    SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), COALESCE(MAX(ordinal), 0) + 1, CAST(?3 AS BIGINT),
-                     CAST(?4 AS TEXT)
+                     CAST(?4 AS TEXT), CAST(?5 AS BIGINT), CAST(?6 AS BIGINT)
                    FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2";
-        values.push(announced.incarnation.to_string().into());
+        let incarnation = announced.incarnation.to_string();
+        values.extend([incarnation.into(), self.now.into(), before.max(keeps_out).into()]);
         self.changed(sql, &values).map(|_| ())
     }
 
@@ -308,6 +318,10 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
 
     fn purge(&self, before: u64, most: u64) -> Result<u64, StoreError> {
         self.purge_keys(before, most)
+    }
+
+    fn purge_tabs(&self, before: u64, most: u64) -> Result<u64, StoreError> {
+        self.purge_left_behind(before, most)
     }
 
     fn counts(&self) -> Result<Vec<(KeyState, u64)>, StoreError> {

@@ -44,6 +44,10 @@ pub trait Tabs {
         homed: Homed,
     ) -> Result<(), StoreError>;
 
+    /// Everything this connection has open was said: what the tab announced before and does not have open is forgotten,
+    /// where nothing needs it.
+    fn only_these(&self, tab_id: TabId) -> Result<(), StoreError>;
+
     /// It is no longer: that incarnation of it, or whichever it is.
     fn closed(&self, tab_id: TabId, doc: &DocId, incarnation: Option<Incarnation>) -> Result<(), StoreError>;
 
@@ -65,8 +69,9 @@ impl<C: Sql> Tabs for SqlTx<'_, C> {
     }
 
     fn disconnected(&self, tab_id: TabId, conn: &str) -> Result<(), StoreError> {
-        let sql = "UPDATE tab_owner SET process = NULL WHERE tab_id = ?1 AND conn = ?2";
-        self.write(sql, &[tab_id.to_string().into(), conn.into()]).map(|_| ())
+        // Its age counts from here.
+        let sql = "UPDATE tab_owner SET process = NULL, updated_at = ?3 WHERE tab_id = ?1 AND conn = ?2";
+        self.write(sql, &[tab_id.to_string().into(), conn.into(), self.clock().into()]).map(|_| ())
     }
 
     fn left(&self) -> Result<(), StoreError> {
@@ -101,6 +106,10 @@ impl<C: Sql> Tabs for SqlTx<'_, C> {
             homed.as_str().into(),
         ];
         self.write(sql, &values).map(|_| ())
+    }
+
+    fn only_these(&self, tab_id: TabId) -> Result<(), StoreError> {
+        self.forget_closed(tab_id)
     }
 
     fn closed(&self, tab_id: TabId, doc: &DocId, incarnation: Option<Incarnation>) -> Result<(), StoreError> {

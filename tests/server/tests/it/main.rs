@@ -12,6 +12,7 @@ mod elsewhere;
 mod faults;
 mod keys;
 mod killed;
+mod leavings;
 mod limits;
 mod own;
 mod place;
