@@ -152,8 +152,17 @@ impl Hub {
     /// Another tab took this one's matters over: a socket it still has is refused.
     pub fn fence(&self, tab_id: TabId) {
         if let Some(tab) = self.tabs().by_id.remove(&tab_id) {
-            tab.push(Outgoing::Frame(ServerFrame::Reject(RejectCode::StaleEpoch).encode()));
-            tab.push(Outgoing::Close(RejectCode::StaleEpoch.close_code()));
+            tab.reject(RejectCode::StaleEpoch);
+        }
+    }
+
+    /// That connection is refused from here on.
+    pub fn reject(&self, tab_id: TabId, conn: &str, code: RejectCode) {
+        let mut tabs = self.tabs();
+        if tabs.by_id.get(&tab_id).is_some_and(|tab| tab.connection.conn == conn)
+            && let Some(tab) = tabs.by_id.remove(&tab_id)
+        {
+            tab.reject(code);
         }
     }
 
@@ -175,6 +184,11 @@ impl Tabs {
 }
 
 impl Tab {
+    fn reject(&self, code: RejectCode) {
+        self.push(Outgoing::Frame(ServerFrame::Reject(code).encode()));
+        self.push(Outgoing::Close(code.close_code()));
+    }
+
     fn push(&self, outgoing: Outgoing) -> bool {
         let told = self.connection.out.push(outgoing);
         if !told {

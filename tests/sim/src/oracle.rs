@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
+use patchkeep_core::ids::{DocId, PatchId, TabId};
 use patchkeep_core::session::Status;
-use patchkeep_server::decide::KeyState;
+use patchkeep_server::decide::{Announced, KeyState, Place, place};
 
 use crate::caller::{Op, OpState};
 use crate::world::Sim;
@@ -103,7 +103,7 @@ impl Sim {
         let in_memory = self.contexts.values().any(|c| {
             c.session.status() == Status::Live
                 && c.docs.get(&op.doc).is_some_and(|d| {
-                    d.text.contains(token) && self.may_save(c.tab, c.session.identity().epoch, &op.doc, d.incarnation)
+                    d.text.contains(token) && self.may_save(c.tab, &op.doc, c.content(&op.doc, d.incarnation))
                 })
         });
         if in_memory {
@@ -114,7 +114,7 @@ impl Sim {
             s.doc == op.doc
                 && s.base_seq == seq
                 && s.text.contains(token)
-                && self.may_save(s.tab_id, s.epoch, &s.doc, s.incarnation)
+                && self.may_save(s.tab_id, &s.doc, s.announced())
         });
         if on_its_way {
             return Some("a save on its way");
@@ -126,12 +126,11 @@ impl Sim {
     }
 
     /// Whether the server would take a save of this incarnation, were its base current.
-    fn may_save(&self, tab: TabId, epoch: u64, doc: &DocId, incarnation: Incarnation) -> bool {
+    fn may_save(&self, tab: TabId, doc: &DocId, content: Announced) -> bool {
         let rows = &self.server.rows;
-        rows.tabs.get(&tab).is_none_or(|o| o.epoch <= epoch)
-            && rows
-                .newest(tab, doc)
-                .is_none_or(|n| n.epoch < epoch || (n.epoch == epoch && n.incarnation == incarnation))
+        let replaced = rows.superseded(tab, doc, content.incarnation);
+        rows.tabs.get(&tab).is_none_or(|o| o.epoch <= content.epoch)
+            && matches!(place(rows.newest(tab, doc), content, replaced), Place::Newest | Place::Later)
     }
 
     /// Whether every caller knows for good how its write ended.

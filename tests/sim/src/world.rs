@@ -47,7 +47,7 @@ pub(crate) enum Event {
     /// The host looks after its documents.
     Tick { context: u64 },
     /// A save reaches the server.
-    SaveArrives { context: u64, save: Box<Save>, mark: Mark },
+    SaveArrives { context: u64, save: Box<Save>, mark: Option<Mark> },
     /// Its answer, or the news that there is none, reaches the tab.
     SaveAnswered { context: u64, mark: Mark, text: String, answer: Option<(u16, String)> },
     /// A request for the stored text reaches the server.

@@ -13,6 +13,7 @@
 mod answer;
 mod claim;
 mod execute;
+mod order;
 mod person;
 mod resume;
 mod row;
@@ -23,6 +24,7 @@ mod tab;
 pub use answer::{Answer, Since, applied, in_flight, key_expired, key_unknown, lost, outcome_unknown, too_many};
 pub use claim::{Attempt, Claim, ClaimFacts, Rejoin, SAFETY_MARGIN_MS, View, claim, rejoin, view};
 pub use execute::{Elected, ExecuteFacts, Execution, Write, execute, refuse_claimed, store_claimed};
+pub use order::{Place, after_all, place};
 pub use person::{Word, settle, settlement_answer};
 pub use resume::{adopted, resume};
 pub use row::{

@@ -85,5 +85,5 @@ fn settlement(row: &KeyRow) -> serde_json::Value {
 /// was noted before.
 pub(super) fn contradicts(row: &KeyRow, effect: bool) -> Option<Settled> {
     let said = row.settlement.as_ref().filter(|_| !row.contradicted)?.verdict == Verdict::Applied;
-    (said != effect).then(|| Settled::note(KeyRow { contradicted: true, ..row.clone() }))
+    (said != effect).then(|| Settled::noted(KeyRow { contradicted: true, ..row.clone() }))
 }

@@ -1,6 +1,6 @@
 //! What a tab's list means for the patches that are open with it (R1–R3, R7, T5).
 
-use patchkeep_core::frame::{ConfirmedAs, Homed, Reason, ReportedState, UnconfirmedEntry};
+use patchkeep_core::frame::{Homed, Reason, ReportedState, UnconfirmedEntry};
 
 use super::row::{KeyRow, KeyState, SettledBy};
 use super::settle::{Settled, Speaker, absent, acknowledged, question, refused, unknown};
@@ -57,7 +57,7 @@ fn told(row: &KeyRow, entry: &UnconfirmedEntry, speaker: &Speaker<'_>) -> Settle
         ReportedState::Unknown => unknown(row, None, speaker),
         // Exactly one answer follows on this connection (J5); the question's number is what it will carry.
         ReportedState::Applying if row.state.is_open() => question(row, speaker),
-        ReportedState::Applying if row.state == KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
+        ReportedState::Applying if row.state != KeyState::Claimed => Settled::as_it_is(row),
         ReportedState::Applying | ReportedState::NotSeen => Settled::Ignore("a list cannot say that"),
     }
 }

@@ -254,6 +254,8 @@ pub struct TabOwner {
 pub struct Announced {
     /// The epoch it was made under.
     pub epoch: u64,
+    /// Which of the tab's contents in that epoch; 0 where the tab does not say (W1).
+    pub generation: u64,
     /// The incarnation.
     pub incarnation: Incarnation,
 }

@@ -7,6 +7,7 @@ use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 use serde_json::json;
 
 use super::answer::Answer;
+use super::order::{Place, place};
 use super::row::{Announced, Document, KeyRow, KeyState, SettledBy, TabOwner, Verdict};
 use crate::principal::Principal;
 
@@ -23,12 +24,21 @@ pub struct Save {
     pub epoch: u64,
     /// Which lineage of content.
     pub incarnation: Incarnation,
+    /// Its place among this epoch's; 0 where the tab does not say.
+    pub generation: u64,
     /// The stored version it was made from.
     pub base_seq: u64,
     /// Every patch whose effect is in the text and not known to be flushed.
     pub patch_ids: Vec<PatchId>,
     /// Patches of which the tab cannot tell whether the text holds them.
     pub in_doubt: Vec<PatchId>,
+}
+
+impl Save {
+    /// The saver, as an announcement: a save of a generation that never was announced counts as one (W1).
+    pub const fn announced(&self) -> Announced {
+        Announced { epoch: self.epoch, generation: self.generation, incarnation: self.incarnation }
+    }
 }
 
 /// What the rows say about the saver.
@@ -51,7 +61,8 @@ pub enum SaveRefusal {
     NotYours,
     /// A higher epoch or later incarnation of the tab was announced.
     Fenced,
-    /// Another incarnation of this epoch was announced, and this one never: nobody can tell which came first.
+    /// Another incarnation of this epoch was announced, this one never, and one has no generation: nobody can tell which
+    /// came first.
     NotAnnounced,
     /// `base_seq` is not current; what is.
     Conflict {
@@ -73,14 +84,12 @@ pub fn check_save(save: &Save, principal: &Principal, facts: &SaveFacts<'_>) -> 
             return Err(SaveRefusal::Fenced);
         }
     }
-    if facts.superseded || facts.newest.is_some_and(|n| n.epoch > save.epoch) {
-        return Err(SaveRefusal::Fenced);
-    }
-    // Of an epoch that nothing was announced under, `base_seq` decides. Beside an announced incarnation it would not do:
-    // this one may be older, and what it holds was proven absent when the other was announced without it (R7). Or its
-    // `open` is still on its way: then a save after it is taken.
-    if facts.newest.is_some_and(|n| n.epoch == save.epoch && n.incarnation != save.incarnation) {
-        return Err(SaveRefusal::NotAnnounced);
+    // What an older one holds was proven absent when a later one was announced without it (R7), whatever its base. Where
+    // the two have no order this one may be older; or its `open` is still on its way, and a save after it is taken.
+    match place(facts.newest, save.announced(), facts.superseded) {
+        Place::Newest | Place::Later => {}
+        Place::Earlier | Place::Settled => return Err(SaveRefusal::Fenced),
+        Place::Unordered => return Err(SaveRefusal::NotAnnounced),
     }
     // A document that is not stored is at version 0: the first save makes it.
     let seq = facts.document.map_or(0, |d| d.seq);

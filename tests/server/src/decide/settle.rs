@@ -54,13 +54,29 @@ impl Settled {
         Self::Write { row: row.into(), confirm: Some(confirm), follow: Follow::Nothing }
     }
 
-    /// Only the row is written.
-    pub(super) fn note(row: KeyRow) -> Self {
-        Self::follow(row, Follow::Nothing)
+    /// The row is written, and the tab is told how it stands now.
+    pub(super) fn noted(row: KeyRow) -> Self {
+        Self::Write { confirm: standing(&row), row: row.into(), follow: Follow::Nothing }
+    }
+
+    /// Nothing is written, and the tab is told how it stands: it would say it again otherwise (R4).
+    pub(super) fn as_it_is(row: &KeyRow) -> Self {
+        standing(row).map_or(Self::Ignore("not handed out"), Self::Confirm)
     }
 
     pub(super) fn follow(row: KeyRow, follow: Follow) -> Self {
         Self::Write { row: row.into(), confirm: None, follow }
+    }
+}
+
+/// What a tab is told of a key in this state (R4); nothing of one that was not handed out.
+const fn standing(row: &KeyRow) -> Option<ConfirmedAs> {
+    match row.state {
+        KeyState::Acked => Some(ConfirmedAs::Acked),
+        KeyState::Done => Some(ConfirmedAs::Done),
+        KeyState::Refused => Some(ConfirmedAs::Refused),
+        KeyState::Unknown | KeyState::Lost | KeyState::Settled => Some(ConfirmedAs::Unknown),
+        KeyState::Claimed | KeyState::Delivered => None,
     }
 }
 
@@ -86,11 +102,11 @@ pub fn acknowledged(row: &KeyRow, speaker: &Speaker<'_>) -> Settled {
             let unchanged = row.state == KeyState::Acked && row.plan == acked.plan;
             if unchanged { Settled::Confirm(ConfirmedAs::Acked) } else { Settled::write(acked, ConfirmedAs::Acked) }
         }
-        KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
-        KeyState::Refused | KeyState::Lost if row.contradicted => Settled::Ignore("applied after it was settled"),
-        KeyState::Refused | KeyState::Lost => Settled::note(KeyRow { contradicted: true, ..row.clone() }),
-        KeyState::Settled => contradicts(row, true).unwrap_or(Settled::Confirm(ConfirmedAs::Acked)),
-        KeyState::Claimed => Settled::Ignore("not handed out"),
+        KeyState::Refused | KeyState::Lost if !row.contradicted => {
+            Settled::noted(KeyRow { contradicted: true, ..row.clone() })
+        }
+        KeyState::Settled => contradicts(row, true).unwrap_or_else(|| Settled::as_it_is(row)),
+        KeyState::Done | KeyState::Refused | KeyState::Lost | KeyState::Claimed => Settled::as_it_is(row),
     }
 }
 
@@ -116,10 +132,8 @@ pub fn refused(
         }
         KeyState::Acked if delivery.is_some() => gone(row, SettledBy::Tab, speaker.now),
         KeyState::Acked => Settled::Ignore("refused after it was acknowledged"),
-        KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
-        KeyState::Refused => Settled::Confirm(ConfirmedAs::Refused),
-        KeyState::Settled => contradicts(row, false).unwrap_or(Settled::Confirm(ConfirmedAs::Refused)),
-        KeyState::Lost | KeyState::Claimed => Settled::Ignore("nothing is open"),
+        KeyState::Settled => contradicts(row, false).unwrap_or_else(|| Settled::as_it_is(row)),
+        KeyState::Done | KeyState::Refused | KeyState::Lost | KeyState::Claimed => Settled::as_it_is(row),
     }
 }
 
@@ -142,11 +156,10 @@ pub fn unknown(row: &KeyRow, delivery: Option<u64>, speaker: &Speaker<'_>) -> Se
             };
             Settled::write(row, ConfirmedAs::Unknown)
         }
-        KeyState::Done => Settled::Confirm(ConfirmedAs::Done),
-        KeyState::Refused => Settled::Confirm(ConfirmedAs::Refused),
         // A doubt is no evidence against a person's word.
-        KeyState::Settled => Settled::Confirm(ConfirmedAs::Unknown),
-        KeyState::Lost | KeyState::Claimed => Settled::Ignore("nothing is open"),
+        KeyState::Done | KeyState::Refused | KeyState::Settled | KeyState::Lost | KeyState::Claimed => {
+            Settled::as_it_is(row)
+        }
     }
 }
 
@@ -168,10 +181,10 @@ pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Sett
         // What a save may have stored is not proven absent, and contradicts nobody (W2).
         let doubted = row.plan.as_ref().is_some_and(|p| p.doubted_seq.is_some());
         let against = if doubted { None } else { contradicts(row, false) };
-        return against.unwrap_or(Settled::Ignore("as it was settled"));
+        return against.unwrap_or_else(|| closed(row, by));
     }
     if !row.state.is_open() {
-        return Settled::Ignore("nothing is open");
+        return closed(row, by);
     }
     let Some(plan) = &row.plan else { return Settled::Ignore("not handed out") };
     if plan.doubted_seq.is_some() {
@@ -186,6 +199,11 @@ pub(super) fn absent(row: &KeyRow, by: SettledBy, speaker: &Speaker<'_>) -> Sett
         hand_to(plan, speaker);
     }
     Settled::follow(again, Follow::Patch)
+}
+
+/// Nothing is open any more: whoever spoke of it is told so, and whoever was silent need not be.
+fn closed(row: &KeyRow, by: SettledBy) -> Settled {
+    if by == SettledBy::Tab { Settled::as_it_is(row) } else { Settled::Ignore("nothing is open") }
 }
 
 /// A save was committed that may hold it: whoever calls it absent knows of a memory, not of the stored text (W2).
@@ -204,7 +222,7 @@ fn gone(row: &KeyRow, by: SettledBy, now: u64) -> Settled {
     }
     if row.state == KeyState::Acked {
         let lost = KeyRow { state: KeyState::Lost, settled_by: Some(by), settled_at: Some(now), ..row.clone() };
-        return Settled::note(lost);
+        return Settled::noted(lost);
     }
     Settled::write(released(row, reason_answer(Reason::Expired, None), by, now), ConfirmedAs::Refused)
 }

@@ -193,6 +193,7 @@ fn read_save(doc: &str, body: &str, max_doc_bytes: usize) -> Result<Save, Answer
         tab_id: id_field(&value, "tab_id")?,
         epoch: integer_field(&value, "epoch")?,
         incarnation: id_field(&value, "incarnation")?,
+        generation: if value.field("generation").is_some() { integer_field(&value, "generation")? } else { 0 },
         base_seq: integer_field(&value, "base_seq")?,
         patch_ids: ids_field(&value, "patch_ids")?,
         in_doubt: ids_field(&value, "in_doubt")?,

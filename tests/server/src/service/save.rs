@@ -71,6 +71,10 @@ fn commit<S: Store>(
             all.patch_ids.extend(patch_ids);
             all.in_doubt.extend(in_doubt);
         }
+        // What this tab's earlier saves carried in doubt, this one need not name any more: it may be `present` here by now.
+        let known: HashSet<_> = all.patch_ids.iter().chain(&all.in_doubt).copied().collect();
+        let earlier = tx.doubted_since(principal, &save.doc, save.base_seq)?;
+        all.in_doubt.extend(earlier.into_iter().filter(|patch_id| !known.contains(patch_id)));
         Ok(Saved::Conflict { seq, held: all })
     };
     let document = match check_save(save, principal, &facts) {
@@ -82,6 +86,11 @@ fn commit<S: Store>(
     };
     if !tx.put_document(&principal.workspace, &save.doc, &document)? {
         return conflict(document.seq);
+    }
+    // A save of a generation that never was announced counts as its announcement (W1).
+    if save.generation > 0 && facts.newest != Some(save.announced()) {
+        let keeps_out = !tx.open_keys(save.tab_id, &save.doc)?.is_empty();
+        tx.announce(save.tab_id, &save.doc, save.announced(), keeps_out.then_some(document.seq))?;
     }
     let mut say = Say::default();
     for part in sure.chunks(AT_ONCE) {

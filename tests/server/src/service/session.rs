@@ -13,7 +13,7 @@ use super::here;
 use super::say::Say;
 use crate::app::{App, Boot};
 use crate::decide::{
-    Announced, KeyRow, Settled, Speaker, acknowledged, admit, adopted, not_seen, refused, resume, unknown,
+    Announced, KeyRow, Place, Settled, Speaker, acknowledged, admit, adopted, not_seen, place, refused, resume, unknown,
 };
 use crate::hub::Connection;
 use crate::principal::Principal;
@@ -60,6 +60,11 @@ pub(crate) async fn hello<S: Store>(
             Ok(owner) => owner,
             Err(code) => return Ok(Err(code)),
         };
+        for open in &hello.docs {
+            if is_over(place_of(tx, &session, open)?) {
+                return Ok(Err(RejectCode::SettledElsewhere));
+            }
+        }
         tx.put_tab(hello.tab_id, &owner)?;
         tx.connected(hello.tab_id, session.visible)?;
         tx.tell_others(&Word::Came(hello.tab_id))?;
@@ -141,7 +146,12 @@ pub(crate) async fn open<S: Store>(
             return Ok(());
         }
         let mut say = Say::default();
-        let Some(seq) = announce(tx, &mut say, &session, &open)? else { return Ok(()) };
+        let Some(seq) = announce(tx, &mut say, &session, &open)? else {
+            // Nothing of this content is taken any more, and its tab must not wait for a word that does not come.
+            let (boot, Session { conn, tab_id, .. }) = (boot.clone(), session.clone());
+            tx.after_commit(Box::new(move || boot.hub.reject(tab_id, &conn, RejectCode::SettledElsewhere)));
+            return Ok(());
+        };
         if let Some(owner) = tx.tab(session.tab_id)? {
             tx.opened(session.tab_id, &owner, &open.doc, open.incarnation, open.homed)?;
         }
@@ -295,14 +305,15 @@ pub(crate) async fn check_current<S: Store>(
 /// Announces a document: everything older of this tab is fenced for it, and its open patches are settled. Returns the
 /// stored version, or nothing where this incarnation was replaced already.
 fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Result<Option<u64>, StoreError> {
-    if tx.superseded(session.tab_id, &open.doc, open.incarnation)? {
-        tracing::warn!(conn = %session.conn, doc = %open.doc, "an incarnation that was replaced is announced again");
+    let place = place_of(tx, session, open)?;
+    if is_over(place) {
+        tracing::warn!(conn = %session.conn, doc = %open.doc, ?place, "an incarnation that was replaced is announced");
         return Ok(None);
     }
-    let announced = Announced { epoch: session.epoch, incarnation: open.incarnation };
+    let announced = announced(session, open);
     let seq = tx.document(&session.principal.workspace, &open.doc)?.map_or(0, |d| d.seq);
     let mut rows = tx.open_keys(session.tab_id, &open.doc)?;
-    if tx.newest(session.tab_id, &open.doc)? != Some(announced) {
+    if place != Place::Newest {
         let keeps_out = (!rows.is_empty()).then_some(seq);
         tx.announce(session.tab_id, &open.doc, announced, keeps_out)?;
     }
@@ -326,6 +337,22 @@ fn announce(tx: &dyn Tx, say: &mut Say, session: &Session, open: &OpenDoc) -> Re
         say.settle(tx, row, resume(row, entry, &speaker))?;
     }
     Ok(Some(seq))
+}
+
+/// Nothing of such content is taken any more: its tab is told so, and loads it anew.
+const fn is_over(place: Place) -> bool {
+    matches!(place, Place::Earlier | Place::Settled)
+}
+
+const fn announced(session: &Session, open: &OpenDoc) -> Announced {
+    Announced { epoch: session.epoch, generation: open.generation, incarnation: open.incarnation }
+}
+
+/// Where an announcement stands beside the newest one. Without an order the one that comes later is the later one.
+fn place_of(tx: &dyn Tx, session: &Session, open: &OpenDoc) -> Result<Place, StoreError> {
+    let newest = tx.newest(session.tab_id, &open.doc)?;
+    let replaced = tx.superseded(session.tab_id, &open.doc, open.incarnation)?;
+    Ok(place(newest, announced(session, open), replaced))
 }
 
 /// T5: the dead tab's epoch is raised, and what its adopter may say about its patches is taken.

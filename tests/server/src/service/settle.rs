@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use patchkeep_core::frame::RejectCode;
 use patchkeep_core::ids::{DocId, Incarnation, TabId};
 
 use crate::app::{App, Boot};
 use crate::decide::{
-    Announced, Answer, KeyId, KeyRow, Recipient, Verdict, Word, in_flight, settle as decide, settlement_answer,
+    Answer, KeyId, KeyRow, Recipient, Verdict, Word, after_all, in_flight, settle as decide, settlement_answer,
 };
 use crate::store::{Guard, Store, StoreError, Tx, Word as StoreWord, fresh_id};
 
@@ -54,13 +55,13 @@ fn write(tx: &dyn Tx, boot: &Arc<Boot>, before: &KeyRow, row: &KeyRow, fenced: b
     Ok(settlement_answer(row, false))
 }
 
-/// What that tab holds of the document can no longer be saved, whichever incarnation it is (W1): one that nobody holds
-/// is announced after it. Its other documents go on, and a later load of this one is its successor as always.
+/// What that tab holds of the document can no longer be saved, whichever incarnation it is or makes of it (W1): one that
+/// nobody holds is announced after all of its epoch. A later load of the page is its successor as always.
 fn fence(tx: &dyn Tx, boot: &Arc<Boot>, recipient: &Recipient) -> Result<(), StoreError> {
     let Recipient { tab_id, doc, .. } = recipient;
     let Some(owner) = tx.tab(*tab_id)? else { return Ok(()) };
     let seq = tx.document(&owner.principal.workspace, doc)?.map_or(0, |document| document.seq);
-    tx.announce(*tab_id, doc, Announced { epoch: owner.epoch, incarnation: Incarnation(fresh_id()) }, Some(seq))?;
+    tx.announce(*tab_id, doc, after_all(owner.epoch, Incarnation(fresh_id())), Some(seq))?;
     tx.closed(*tab_id, doc, None)?;
     tx.tell_others(&StoreWord::Fenced(*tab_id, doc.clone()))?;
     fenced(tx, boot, *tab_id, doc)
@@ -83,4 +84,5 @@ pub(super) fn fenced(tx: &dyn Tx, boot: &Arc<Boot>, tab_id: TabId, doc: &DocId) 
 fn settled_elsewhere(boot: &Boot, tab_id: TabId, conn: &str, doc: &DocId) {
     tracing::info!(%conn, %doc, "what this tab holds was settled as not applied, and is fenced");
     boot.hub.set_open(tab_id, conn, doc, None);
+    boot.hub.reject(tab_id, conn, RejectCode::SettledElsewhere);
 }

@@ -92,6 +92,10 @@ pub trait Tx: Tabs {
     /// The row whose plan has this id.
     fn key_of_patch(&self, patch_id: PatchId) -> Result<Option<KeyRow>, StoreError>;
 
+    /// The principal's patches of a document that a save committed past this version may hold unnamed, as far as they are
+    /// not done: as many as a save may name (W3).
+    fn doubted_since(&self, principal: &Principal, doc: &DocId, seq: u64) -> Result<Vec<PatchId>, StoreError>;
+
     /// The rows whose plans have these ids, in their order: each once, and those alone that there are.
     fn keys_of_patches(&self, patch_ids: &[PatchId]) -> Result<Vec<KeyRow>, StoreError>;
 

@@ -79,6 +79,7 @@ const STEPS: &[Step] = &[
     step("tab_open_of_user", STEP_7),
     step("op_key_claimed", STEP_8),
     step("tab_owner_age", STEP_9),
+    step("op_key_doubted", STEP_10),
 ];
 
 const STEP_1: &str = "
@@ -227,6 +228,12 @@ UPDATE tab_incarnation SET announced_at = 0, fence_seq = (
     SELECT COALESCE(MAX(document.seq), 0) FROM document WHERE document.doc = tab_incarnation.doc);
 CREATE INDEX tab_incarnation_age ON tab_incarnation (announced_at);
 CREATE INDEX tab_owner_age ON tab_owner (updated_at);
+";
+
+/// W1: `(epoch, generation)` orders a tab's incarnations. W3: a conflict tells what earlier saves carried in doubt.
+const STEP_10: &str = "
+ALTER TABLE tab_incarnation ADD COLUMN generation INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX op_key_doubted ON op_key (workspace_id, user_id, doc, doubted_seq) WHERE doubted_seq IS NOT NULL;
 ";
 
 /// Brings a database to the newest step. Safe to run again after a crash anywhere: a step and its ledger entry are

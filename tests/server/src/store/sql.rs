@@ -166,6 +166,15 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         Ok(self.keys("WHERE patch_id = ?1", &[patch_id.to_string().into()])?.pop())
     }
 
+    fn doubted_since(&self, principal: &Principal, doc: &DocId, seq: u64) -> Result<Vec<PatchId>, StoreError> {
+        let sql =
+            "SELECT patch_id FROM op_key WHERE workspace_id = ?1 AND user_id = ?2 AND doc = ?3 AND doubted_seq > ?4
+                   AND state <> 'done' ORDER BY doubted_seq, patch_id LIMIT 10000";
+        let (workspace, user) = (principal.workspace.as_str(), principal.user.as_str());
+        let found = self.read(sql, &[workspace.into(), user.into(), doc.as_str().into(), seq.into()])?;
+        found.into_iter().map(|mut row| row.parsed()).collect()
+    }
+
     fn keys_of_patches(&self, patch_ids: &[PatchId]) -> Result<Vec<KeyRow>, StoreError> {
         let mut found = HashMap::new();
         for part in patch_ids.chunks(MANY) {
@@ -270,10 +279,12 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
     }
 
     fn newest(&self, tab_id: TabId, doc: &DocId) -> Result<Option<Announced>, StoreError> {
-        let sql = "SELECT epoch, incarnation FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2
+        let sql = "SELECT epoch, generation, incarnation FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2
                    ORDER BY ordinal DESC LIMIT 1";
         let found = self.one(sql, &[tab_id.to_string().into(), doc.as_str().into()])?;
-        let read = |mut row: Cells| Ok(Announced { epoch: row.integer()?, incarnation: row.parsed()? });
+        let read = |mut row: Cells| {
+            Ok(Announced { epoch: row.integer()?, generation: row.integer()?, incarnation: row.parsed()? })
+        };
         found.map(read).transpose()
     }
 
@@ -303,12 +314,13 @@ impl<C: Sql> Tx for SqlTx<'_, C> {
         let sql = "DELETE FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2 AND epoch < ?3";
         let mut values = vec![tab, doc, epoch];
         self.changed(sql, &values)?;
-        let sql = "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation, announced_at, fence_seq)
+        let sql = "INSERT INTO tab_incarnation (tab_id, doc, ordinal, epoch, incarnation, announced_at, fence_seq, generation)
                    SELECT CAST(?1 AS TEXT), CAST(?2 AS TEXT), COALESCE(MAX(ordinal), 0) + 1, CAST(?3 AS BIGINT),
-                     CAST(?4 AS TEXT), CAST(?5 AS BIGINT), CAST(?6 AS BIGINT)
+                     CAST(?4 AS TEXT), CAST(?5 AS BIGINT), CAST(?6 AS BIGINT), CAST(?7 AS BIGINT)
                    FROM tab_incarnation WHERE tab_id = ?1 AND doc = ?2";
         let incarnation = announced.incarnation.to_string();
-        values.extend([incarnation.into(), self.now.into(), before.max(keeps_out).into()]);
+        let kept_out = before.max(keeps_out);
+        values.extend([incarnation.into(), self.now.into(), kept_out.into(), announced.generation.into()]);
         self.changed(sql, &values).map(|_| ())
     }
 

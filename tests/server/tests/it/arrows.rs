@@ -87,10 +87,10 @@ async fn arrow_delivered_to_unknown_by_the_tab() {
 
 #[tokio::test]
 async fn arrow_acked_to_lost_where_it_is_proven_absent() {
-    let (world, tab, _) = acked().await;
+    let (world, tab, patch) = acked().await;
     world.pass_deadline().await;
     let mut back = Tab::hello(&world, tab.who.reloaded(), open_doc("d1", incarnation())).await;
-    back.socket.quiet().await;
+    back.socket.confirmed(patch.patch_id, ConfirmedAs::Unknown).await;
     assert_eq!((world.state("k").as_str(), world.row("k", "settled_by").as_deref()), ("lost", Some("fence")));
 }
 

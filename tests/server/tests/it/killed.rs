@@ -55,7 +55,7 @@ impl Editor {
         let open = OpenDoc {
             doc: DocId::new(DOC).unwrap(),
             incarnation: self.incarnation,
-            generation: 1,
+            generation: 0,
             homed: Homed::Server,
             base_seq: self.base_seq,
             unconfirmed: self.applied.iter().map(entry).collect(),

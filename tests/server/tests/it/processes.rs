@@ -1,6 +1,6 @@
 //! Two servers on one database: each has its own sockets, and both the same keys (S8, S11).
 
-use patchkeep_core::frame::{ConfirmedAs, ReportedState, ServerFrame, TabFrame};
+use patchkeep_core::frame::{ConfirmedAs, RejectCode, ReportedState, ServerFrame, TabFrame};
 use patchkeep_core::ids::PatchId;
 use patchkeep_server::Server;
 use serde_json::json;
@@ -165,22 +165,25 @@ async fn s10_d13_not_applied_at_another_process_leaves_the_document_writable_at_
     let written = world.send(&Edit::append("new", "y")).await;
     assert_eq!((written.status, &written.body["seq"]), (200, &json!(2)), "{written:?}");
     assert_eq!(world.text("d1").await, "a\ny");
-    // What else is open with the fenced content is asked about, and not handed to it again.
-    let retry = world.sending(&Edit::append("k2", "x").attempt(2));
-    let query = loop {
+    // Its tab is told, or told as soon as it says anything of it where processes do not hear each other.
+    if !world.place.is_served() {
+        tab.socket.send(&TabFrame::Open(open_doc("d1", incarnation()))).await;
+    }
+    let code = loop {
         match tab.socket.frame().await {
-            ServerFrame::PatchQuery(questions) => break questions[0],
+            ServerFrame::Reject(code) => break code,
             // Whether it has heard of the fence by the time of the write is a matter of time.
             said => assert!(matches!(said, ServerFrame::DocChanged { .. }), "{said:?}"),
         }
     };
-    tab.socket.answer(query, ReportedState::Unknown).await;
-    assert_eq!(retry.await.unwrap().unwrap().code(), "patch_outcome_unknown");
-    // It is taken again under another incarnation.
+    assert_eq!((code, tab.socket.closed().await), (RejectCode::SettledElsewhere, Some(4406)));
+    // What else was out with the fenced content is handed to nobody, and its next load is its successor.
+    let retry = world.send(&Edit::append("k2", "x").attempt(2)).await;
+    assert_eq!(retry.code(), "patch_outcome_unknown");
     let next = incarnation();
-    tab.socket.confirmed(query.patch_id, ConfirmedAs::Unknown).await;
-    tab.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
-    assert_eq!(tab.socket.opened().await, (next, 2));
+    let mut back = Tab::hello(&world, tab.who.reloaded(), crate::tab::elsewhere("d1", next)).await;
+    assert_eq!(back.socket.query().await.delivery, 2);
+    assert_eq!(back.save(&world, 2, "a\ny\nz", &[]).await.status, 200);
     other.stop().await;
 }
 

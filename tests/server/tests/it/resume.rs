@@ -1,6 +1,8 @@
 //! What a tab says when it comes back, and what that proves (R1–R4, R7, T3, T5).
 
-use patchkeep_core::frame::{Adopted, ConfirmedAs, Homed, PatchFrame, ReportedState, TabFrame, UnconfirmedEntry};
+use patchkeep_core::frame::{
+    Adopted, ConfirmedAs, Homed, PatchFrame, RejectCode, ReportedState, TabFrame, UnconfirmedEntry,
+};
 use patchkeep_core::ids::JournalId;
 use serde_json::json;
 
@@ -177,8 +179,14 @@ async fn r07_after_the_deadline_it_is_released_or_lost() {
     let out = acked(Homed::Server).await;
     out.world.pass_deadline().await;
     let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
-    back.socket.quiet().await;
+    back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
     assert_eq!(out.world.state("k"), "lost");
+    // Whoever has it after all is told how it stands, as often as it says so (R4).
+    for _ in 0..2 {
+        back.socket.ack(&out.patch, true).await;
+        back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
+    }
+    assert_eq!(out.world.row("k", "contradicted").as_deref(), Some("1"));
     for edit in [Edit::append("k", "x").ask(), Edit::append("k", "x"), Edit::append("k", "x").attempt(9).ask()] {
         let lost = out.world.send(&edit).await;
         assert_eq!((lost.status, lost.code()), (409, "patch_lost"));
@@ -212,7 +220,7 @@ async fn r07_a_replaced_content_on_the_same_connection_proves_it_too() {
     // The replaced one comes back from the dead: nothing is opened, nothing believed.
     let late = listed(open_doc("d1", out.first.incarnation), &out.patch, ReportedState::Applied);
     out.first.socket.send(&TabFrame::Open(late)).await;
-    out.first.socket.quiet().await;
+    assert_eq!(out.first.socket.rejected().await.0, RejectCode::SettledElsewhere);
     assert_eq!(out.world.state("k"), "delivered");
 }
 
@@ -274,7 +282,7 @@ async fn s10_contradiction_is_recorded_and_applies_nothing() {
     let mut back = Tab::hello(&out.world, out.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Refused).await;
     back.socket.ack(&out.patch, true).await;
-    back.socket.quiet().await;
+    back.socket.confirmed(out.patch.patch_id, ConfirmedAs::Refused).await;
     assert_eq!((out.world.state("k").as_str(), out.world.row("k", "contradicted").as_deref()), ("refused", Some("1")));
     // A save that holds it makes it done, whatever it was (W2).
     assert_eq!(back.save(&out.world, 1, "a\nx", &[out.patch.patch_id]).await.status, 200);

@@ -1,8 +1,8 @@
 //! Saves (W1–W4).
 
-use patchkeep_core::frame::{ConfirmedAs, ServerFrame, TabFrame};
-use patchkeep_core::ids::DocId;
-use serde_json::json;
+use patchkeep_core::frame::{ConfirmedAs, OpenDoc, RejectCode, ServerFrame, TabFrame};
+use patchkeep_core::ids::{DocId, Incarnation};
+use serde_json::{Value, json};
 
 use crate::tab::{Identity, Tab, incarnation, open_doc};
 use crate::world::{Edit, OTHER_TOKEN, TOKEN, World};
@@ -109,6 +109,69 @@ async fn w01_a_save_of_an_incarnation_never_announced_is_not_taken_beside_an_ann
     // The next load of the page may save before its hello has come: its base decides.
     let body = tab.who.reloaded().save(incarnation(), 2, "sooner", &[]);
     assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+}
+
+/// A save of the n-th content that a tab begins in its epoch.
+fn of_generation(tab: &Tab, n: u64, incarnation: Incarnation, base_seq: u64, text: &str) -> Value {
+    let mut body = tab.who.save(incarnation, base_seq, text, &[]);
+    body["generation"] = json!(n);
+    body
+}
+
+#[tokio::test]
+async fn w01_a_save_of_a_generation_never_announced_counts_as_its_announcement() {
+    let world = World::new().await;
+    let first = OpenDoc { generation: 1, ..open_doc("d1", incarnation()) };
+    let mut tab = Tab::hello(&world, Identity::new(), first.clone()).await;
+    // The socket is slow: the second content is saved before the server has heard of it, and so is the third.
+    let [second, third] = [incarnation(), incarnation()];
+    let put = async |body: Value| world.put("d1", TOKEN, &body).await.unwrap();
+    assert_eq!(put(of_generation(&tab, 3, third, 1, "third")).await.status, 200);
+    // What is older is fenced, whether it was announced or not, and whatever its base.
+    for (n, older) in [(1, first.incarnation), (2, second)] {
+        let reply = put(of_generation(&tab, n, older, 2, "older")).await;
+        assert_eq!((reply.status, reply.code()), (409, "save_fenced"), "{n}");
+    }
+    assert_eq!(world.text("d1").await, "third");
+    // Its own `open` comes, and nothing changes; it saves on.
+    tab.socket.send(&TabFrame::Open(OpenDoc { generation: 3, ..open_doc("d1", third) })).await;
+    assert_eq!(tab.socket.opened().await, (third, 2));
+    assert_eq!(put(of_generation(&tab, 3, third, 2, "third again")).await.status, 200);
+    // A later load of the page begins to count anew, and comes after all of these.
+    let reloaded = Tab { who: tab.who.reloaded(), ..tab };
+    assert_eq!(put(of_generation(&reloaded, 1, incarnation(), 3, "reloaded")).await.status, 200);
+    assert_eq!(world.text("d1").await, "reloaded");
+}
+
+#[tokio::test]
+async fn w01_an_older_generation_is_never_announced_after_a_later_one() {
+    let world = World::new().await;
+    let newest = OpenDoc { generation: 2, ..open_doc("d1", incarnation()) };
+    let mut tab = Tab::hello(&world, Identity::new(), newest).await;
+    let older = OpenDoc { generation: 1, ..open_doc("d1", incarnation()) };
+    tab.socket.send(&TabFrame::Open(older)).await;
+    // It must not wait for a word that does not come.
+    assert_eq!(tab.socket.rejected().await, (RejectCode::SettledElsewhere, Some(4406)));
+}
+
+#[tokio::test]
+async fn w03_a_conflict_names_what_earlier_saves_of_the_tab_carried_in_doubt_though_this_one_does_not() {
+    let world = World::new().await;
+    let mut tab = Tab::open(&world).await;
+    let sending = world.sending(&Edit::append("k", "x"));
+    let patch = tab.socket.patch().await;
+    tab.socket.unknown(&patch).await;
+    sending.await.unwrap().unwrap();
+    let mut body = tab.who.save(tab.incarnation, 1, "a\nx", &[]);
+    body["in_doubt"] = json!([patch.patch_id.to_string()]);
+    assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().status, 200);
+    // Its answer was lost, and the host knows by now that the patch is not in its text.
+    let conflict = tab.save(&world, 1, "a\ny", &[]).await;
+    let details = &conflict.body["error"]["details"];
+    assert_eq!(details, &json!({"seq": 2, "patch_ids": [], "in_doubt": [patch.patch_id.to_string()]}));
+    // From that version on it is part of the base, doubtful or not.
+    let conflict = tab.save(&world, 7, "a\ny", &[]).await;
+    assert_eq!(conflict.body["error"]["details"]["in_doubt"], json!([]));
 }
 
 #[tokio::test]

@@ -1,9 +1,9 @@
 //! A person's word about an unknown outcome (S10).
 
-use patchkeep_core::frame::{ConfirmedAs, Homed, OpenDoc, PatchFrame, ReportedState, TabFrame};
+use patchkeep_core::frame::{ConfirmedAs, Homed, OpenDoc, PatchFrame, RejectCode, ReportedState, TabFrame};
 use serde_json::json;
 
-use crate::tab::{Identity, Tab, incarnation, listed, open_doc};
+use crate::tab::{Identity, Socket, Tab, incarnation, listed, open_doc};
 use crate::world::{Edit, OTHER_TOKEN, Reply, TOKEN, World};
 
 /// A key nobody can tell the outcome of; its tab is there and said so.
@@ -56,8 +56,8 @@ async fn s10_not_applied_fences_the_recipient_first() {
         assert!(retry.released() && retry.replayed());
     }
     // Nothing is handed to the fenced content, and the tab's next load is its successor.
+    assert_eq!(tab.socket.rejected().await, (RejectCode::SettledElsewhere, Some(4406)));
     assert_eq!(world.send(&Edit::append("direct", "y")).await.body["seq"], json!(2));
-    tab.socket.quiet().await;
     let mut back = Tab::hello(&world, tab.who.reloaded(), open_doc("d1", incarnation())).await;
     back.socket.quiet().await;
     assert_eq!(back.save(&world, 2, "a\nyz", &[]).await.status, 200);
@@ -65,27 +65,39 @@ async fn s10_not_applied_fences_the_recipient_first() {
 }
 
 #[tokio::test]
-async fn s10_the_fenced_content_is_not_opened_again() {
-    let (world, mut tab, _) = unknown().await;
-    settle(&world, "not_applied").await;
-    tab.socket.send(&TabFrame::Open(open_doc("d1", tab.incarnation))).await;
-    tab.socket.quiet().await;
-    let next = incarnation();
-    tab.socket.send(&TabFrame::Open(open_doc("d1", next))).await;
-    assert_eq!(tab.socket.opened().await, (next, 1));
-}
-
-#[tokio::test]
 async fn s10_a_late_acknowledgement_contradicts_and_applies_nothing() {
-    let (world, mut tab, patch) = unknown().await;
+    let (world, tab, patch) = unknown().await;
     settle(&world, "not_applied").await;
-    tab.socket.ack(&patch, false).await;
-    tab.socket.quiet().await;
+    // A draft of what was fenced comes back with the next load.
+    let listed = listed(crate::tab::elsewhere("d1", incarnation()), &patch, ReportedState::Applied);
+    let mut back = Tab::hello(&world, tab.who.reloaded(), listed).await;
+    back.socket.confirmed(patch.patch_id, ConfirmedAs::Unknown).await;
     assert_eq!((world.state("k").as_str(), world.row("k", "contradicted").as_deref()), ("settled", Some("1")));
     let reported = world.get("/api/keys/k").await;
     assert_eq!(reported.body["error"]["details"]["contradicted"], json!(true));
     assert_eq!(world.text("d1").await, "a\n");
     assert_eq!(settle(&world, "not_applied").await.body["settled"]["contradicted"], json!(true));
+}
+
+#[tokio::test]
+async fn s10_not_applied_fences_all_that_the_tab_makes_of_it_and_tells_it() {
+    let (world, mut tab, patch) = unknown().await;
+    settle(&world, "not_applied").await;
+    assert_eq!(tab.socket.rejected().await, (RejectCode::SettledElsewhere, Some(4406)));
+    // It comes back without having heard: with the same content, and with what it made of it.
+    for (generation, content) in [(1, tab.incarnation), (2, incarnation())] {
+        let open = OpenDoc { generation, ..open_doc("d1", content) };
+        let mut socket = Socket::connect(&world, TOKEN).await;
+        socket.send(&TabFrame::Hello(tab.who.hello(vec![open]))).await;
+        assert_eq!(socket.rejected().await, (RejectCode::SettledElsewhere, Some(4406)), "{generation}");
+        let mut body = tab.who.save(content, 1, "a\nx", &[patch.patch_id]);
+        body["generation"] = json!(generation);
+        assert_eq!(world.put("d1", TOKEN, &body).await.unwrap().code(), "save_fenced", "{generation}");
+    }
+    // The document stays writable, and a later load of the page opens it like any other.
+    let mut back = Tab::hello(&world, tab.who.reloaded(), open_doc("d1", incarnation())).await;
+    assert_eq!(back.save(&world, 1, "a\nb", &[]).await.status, 200);
+    back.socket.quiet().await;
 }
 
 #[tokio::test]
@@ -105,7 +117,7 @@ async fn s10_a_proof_of_absence_contradicts_applied() {
             again = listed(again, &patch, ReportedState::Refused);
         }
         let mut back = Tab::hello(&world, tab.who.reloaded(), again).await;
-        back.socket.quiet().await;
+        back.socket.confirmed(patch.patch_id, ConfirmedAs::Unknown).await;
         assert_eq!((world.state("k").as_str(), world.row("k", "contradicted").as_deref()), ("settled", Some("1")));
         assert_eq!(world.get("/api/keys/k").await.body["settled"]["contradicted"], json!(true));
     }

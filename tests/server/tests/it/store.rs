@@ -172,7 +172,7 @@ fn statements_to(step: usize) -> usize {
     found[step - 1]
 }
 
-const STEPS: usize = 9;
+const STEPS: usize = 10;
 
 #[tokio::test]
 async fn s11_a_database_from_before_the_ledger_is_recognised_at_every_shape() {

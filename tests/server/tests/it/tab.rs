@@ -2,8 +2,8 @@
 
 use futures_util::{SinkExt, StreamExt};
 use patchkeep_core::frame::{
-    AckFrame, ConfirmedAs, Hello, Homed, OpenDoc, PatchFrame, QueryEntry, Reason, ReportedState, ServerFrame, TabFrame,
-    UnconfirmedEntry, Welcome,
+    AckFrame, ConfirmedAs, Hello, Homed, OpenDoc, PatchFrame, QueryEntry, Reason, RejectCode, ReportedState,
+    ServerFrame, TabFrame, UnconfirmedEntry, Welcome,
 };
 use patchkeep_core::ids::{ContextId, DocId, Incarnation, JournalId, PatchId, TabId};
 use patchkeep_server::Server;
@@ -83,7 +83,7 @@ impl Identity {
 /// A document as a tab has it open, at home on the server, with nothing to report.
 pub fn open_doc(doc: &str, incarnation: Incarnation) -> OpenDoc {
     let doc = DocId::new(doc).unwrap();
-    OpenDoc { doc, incarnation, generation: 1, homed: Homed::Server, base_seq: 1, unconfirmed: Vec::new() }
+    OpenDoc { doc, incarnation, generation: 0, homed: Homed::Server, base_seq: 1, unconfirmed: Vec::new() }
 }
 
 /// The same with a local draft.
@@ -189,6 +189,14 @@ impl Socket {
         match self.frame().await {
             ServerFrame::Welcome(welcome) => welcome,
             other => panic!("not a welcome: {other:?}"),
+        }
+    }
+
+    /// The server refuses the connection, and closes it.
+    pub async fn rejected(&mut self) -> (RejectCode, Option<u16>) {
+        match self.frame().await {
+            ServerFrame::Reject(code) => (code, self.closed().await),
+            other => panic!("a reject was due: {other:?}"),
         }
     }
 

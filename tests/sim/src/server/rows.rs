@@ -71,6 +71,12 @@ impl Rows {
         holds
     }
 
+    /// The patches that a save committed past this version may hold unnamed (W3).
+    pub(crate) fn doubted_since(&self, doc: &DocId, seq: u64) -> impl Iterator<Item = PatchId> {
+        let plans = self.keys.values().filter(|r| r.state != KeyState::Done).filter_map(|r| r.plan.as_ref());
+        plans.filter(move |p| p.recipient.doc == *doc && p.doubted_seq > Some(seq)).map(|p| p.patch_id)
+    }
+
     /// The row whose plan has this id.
     pub(crate) fn key_of_patch(&self, patch_id: PatchId) -> Option<&KeyRow> {
         self.keys.values().find(|r| r.plan.as_ref().is_some_and(|p| p.patch_id == patch_id))

@@ -1,9 +1,13 @@
 //! A save, from its checks to its commit (W1–W4).
 
+use std::collections::BTreeSet;
+
 use patchkeep_core::frame::ConfirmedAs;
 use patchkeep_core::ids::PatchId;
 use patchkeep_core::session::Mark;
-use patchkeep_server::decide::{KeyRow, KeyState, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, settle_saved};
+use patchkeep_server::decide::{
+    Held, KeyRow, Save, SaveFacts, SaveRefusal, check_save, doubt_saved, held, settle_saved,
+};
 use patchkeep_server::store::Guard;
 
 use super::say::Say;
@@ -11,12 +15,13 @@ use crate::mutants::Mutant;
 use crate::world::{Event, Sim};
 
 impl Sim {
-    /// A save reaches the server; its answer may be lost on the way back.
-    pub(crate) fn save_arrives(&mut self, context: u64, save: &Save, mark: Mark) {
+    /// A save reaches the server; its answer may be lost on the way back. Without a mark nobody waits for one.
+    pub(crate) fn save_arrives(&mut self, context: u64, save: &Save, mark: Option<Mark>) {
         if let Some(at) = self.server.saves_under_way.iter().position(|(c, s)| *c == context && s == save) {
             self.server.saves_under_way.remove(at);
         }
         let answer = self.commit(save);
+        let Some(mark) = mark else { return };
         let answer = (!self.fails(self.setup.profile.lose)).then_some(answer);
         self.later(Event::SaveAnswered { context, mark, text: save.text.clone(), answer });
     }
@@ -30,12 +35,19 @@ impl Sim {
             document: rows.docs.get(&save.doc),
         };
         let named = self.named(save, &save.patch_ids);
+        let doubted = self.named(save, &save.in_doubt);
+        let earlier: Vec<_> = rows.doubted_since(&save.doc, save.base_seq).collect();
         let untold = self.is(Mutant::HeldUntold);
         let conflict = |seq: u64| {
-            let held = named.iter().filter(|r| r.state == KeyState::Done).filter_map(|r| r.plan.as_ref());
-            let held = held.filter(|_| !untold);
-            let held: Vec<String> = held.map(|p| format!("\"{}\"", p.patch_id)).collect();
-            let details = format!("{{\"seq\":{seq},\"patch_ids\":[{}]}}", held.join(","));
+            let Held { patch_ids, mut in_doubt } =
+                if untold { Held::default() } else { held(named.iter().chain(&doubted)) };
+            in_doubt.extend(earlier.iter().filter(|_| !untold));
+            let list = |ids: Vec<PatchId>| {
+                let ids: BTreeSet<_> = ids.iter().map(|id| format!("\"{id}\"")).collect();
+                ids.into_iter().collect::<Vec<_>>().join(",")
+            };
+            let (held, doubt) = (list(patch_ids), list(in_doubt));
+            let details = format!("{{\"seq\":{seq},\"patch_ids\":[{held}],\"in_doubt\":[{doubt}]}}");
             (409, format!("{{\"error\":{{\"code\":\"save_conflict\",\"details\":{details}}}}}"))
         };
         let facts = match self.mutant {
@@ -57,6 +69,9 @@ impl Sim {
             return conflict(seq);
         }
         self.oracle.dirty = true;
+        if self.server.rows.newest(save.tab_id, &save.doc) != Some(save.announced()) {
+            self.server.rows.announce(save.tab_id, &save.doc, save.announced());
+        }
         let mut say = Say::default();
         for row in &named {
             let Some(patch_id) = row.plan.as_ref().map(|p| p.patch_id) else { continue };

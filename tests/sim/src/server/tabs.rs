@@ -7,7 +7,8 @@ use patchkeep_core::frame::{
 };
 use patchkeep_core::ids::{BootId, ConnId, DocId, PatchId, TabId, Uuid};
 use patchkeep_server::decide::{
-    Announced, KeyRow, KeyState, Settled, Speaker, acknowledged, admit, expired, not_seen, refused, resume, unknown,
+    Announced, KeyRow, KeyState, Place, Settled, Speaker, acknowledged, admit, expired, not_seen, place, refused,
+    resume, unknown,
 };
 use patchkeep_server::store::Guard;
 
@@ -127,12 +128,12 @@ impl Sim {
     /// Everything older of this tab is fenced for the document, and its open patches are settled.
     fn announce(&mut self, say: &mut Say, session: &Greeted, open: &OpenDoc) -> Option<u64> {
         let rows = &mut self.server.rows;
-        if rows.superseded(session.tab_id, &open.doc, open.incarnation) {
-            return None;
-        }
-        let announced = Announced { epoch: session.epoch, incarnation: open.incarnation };
-        if rows.newest(session.tab_id, &open.doc) != Some(announced) {
-            rows.announce(session.tab_id, &open.doc, announced);
+        let announced = Announced { epoch: session.epoch, generation: open.generation, incarnation: open.incarnation };
+        let replaced = rows.superseded(session.tab_id, &open.doc, open.incarnation);
+        match place(rows.newest(session.tab_id, &open.doc), announced, replaced) {
+            Place::Earlier | Place::Settled => return None,
+            Place::Newest => {}
+            Place::Later | Place::Unordered => rows.announce(session.tab_id, &open.doc, announced),
         }
         self.oracle.dirty = true;
         let listed: BTreeMap<PatchId, &UnconfirmedEntry> = open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use patchkeep_core::ids::{DocId, Incarnation, TabId};
 use patchkeep_core::session::{Event, Session};
+use patchkeep_server::decide::{Announced, Held};
 
 pub use disk::{Disk, Draft};
 
@@ -41,8 +42,8 @@ pub enum Why {
     Refresh,
     /// Somebody else committed: the host takes that over, unless something would be lost by it when it is there.
     MovedOn,
-    /// A save conflict: the stored text holds these patches already (W3).
-    Merge(Vec<patchkeep_core::ids::PatchId>),
+    /// A save conflict: the stored text holds these patches already, or may hold them (W3).
+    Merge(Held),
 }
 
 /// One load of the page.
@@ -69,4 +70,12 @@ pub struct Context {
     pub(crate) saving: BTreeSet<DocId>,
     /// Documents whose stored text was asked for.
     pub(crate) fetching: BTreeSet<DocId>,
+}
+
+impl Context {
+    /// A document's content, as it stands in the order of the tab's (W1).
+    pub(crate) fn content(&self, doc: &DocId, incarnation: Incarnation) -> Announced {
+        let generation = self.generations.get(doc).copied().unwrap_or_default();
+        Announced { epoch: self.session.identity().epoch, generation, incarnation }
+    }
 }

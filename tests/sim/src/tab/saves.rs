@@ -4,7 +4,7 @@ use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::journal::RecordState;
 use patchkeep_core::session::{Mark, OpenDocument, RecordView, SaveAnswer, SaveOutcome, Status};
-use patchkeep_server::decide::Save;
+use patchkeep_server::decide::{Held, Save};
 
 use super::{Draft, OpenText, Why};
 use crate::mutants::Mutant;
@@ -95,6 +95,7 @@ impl Sim {
             tab_id: context.tab,
             epoch: context.session.identity().epoch,
             incarnation: mark.incarnation,
+            generation: mark.generation,
             base_seq: mark.base_seq,
             patch_ids: mark.patch_ids.clone(),
             in_doubt: mark.in_doubt.clone(),
@@ -106,13 +107,15 @@ impl Sim {
             _ => {}
         }
         self.note(|_| format!("  {id} saves {save:?}"));
-        if self.fails(self.setup.profile.lose) {
-            // Lost on its way, or so slow that the host gives it up and it arrives all the same.
+        let is_given_up = self.fails(self.setup.profile.lose);
+        if is_given_up {
+            // Lost on its way, or so slow that the host gives it up; it arrives all the same, and nobody hears the answer.
             self.later(Event::SaveAnswered { context: id, mark: mark.clone(), text: open.text, answer: None });
             if self.rng.chance(500) {
                 return;
             }
         }
+        let mark = (!is_given_up).then_some(mark);
         self.server.saves_under_way.push_back((id, save.clone()));
         let slowly = if self.fails(100) { self.rng.range(1_000, 8_000) } else { self.delay() };
         self.at(self.now + slowly, Event::SaveArrives { context: id, save: save.into(), mark });
@@ -147,8 +150,8 @@ impl Sim {
                     self.disk.drafts.remove(&draft);
                 }
             }
-            SaveOutcome::Conflict { patch_ids, .. } if is_open => {
-                self.fetch(id, &mark.doc, Why::Merge(patch_ids));
+            SaveOutcome::Conflict { patch_ids, in_doubt, .. } if is_open => {
+                self.fetch(id, &mark.doc, Why::Merge(Held { patch_ids, in_doubt }));
             }
             SaveOutcome::Fenced => {
                 // The incarnation was replaced or the tab taken over: the host loads the page again.
@@ -215,7 +218,8 @@ impl Sim {
             }
             Why::Merge(held) => match self.mark(id, doc) {
                 Some((mark, open)) => {
-                    let carried: Vec<PatchId> = mark.patch_ids.into_iter().filter(|p| !held.contains(p)).collect();
+                    let carried: Vec<PatchId> =
+                        mark.patch_ids.into_iter().filter(|p| !held.patch_ids.contains(p)).collect();
                     (self.merged(&open.text, text, &carried, held), false, seq, carried)
                 }
                 // A handler runs: whether its effect is in the text cannot be said yet.
@@ -271,12 +275,13 @@ impl Sim {
     }
 
     /// What a merge makes of two texts: the stored one, and of mine what is carried over. Effects of which the host
-    /// was not told whose they are come along where the stored text does not show them.
-    fn merged(&self, mine: &str, stored: &str, carried: &[PatchId], held: &[PatchId]) -> String {
+    /// was not told whose they are, or whether the stored text holds them, come along where that does not show them.
+    fn merged(&self, mine: &str, stored: &str, carried: &[PatchId], held: &Held) -> String {
         let mut text = stored.to_owned();
         for (at, op) in self.ops.iter().enumerate().filter(|(_, op)| mine.contains(op.token.as_str())) {
             let is_of = |ids: &[PatchId]| ids.iter().any(|id| self.oracle.planned.get(id) == Some(&at));
-            if is_of(carried) || (!is_of(held) && !stored.contains(op.token.as_str())) {
+            let surely = is_of(carried) && !is_of(&held.in_doubt);
+            if surely || (!is_of(&held.patch_ids) && !stored.contains(op.token.as_str())) {
                 text.push_str(&op.token);
             }
         }
