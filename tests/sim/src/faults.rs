@@ -132,7 +132,11 @@ impl Sim {
         if let Some(s) = self.slots.get_mut(slot).filter(|s| s.context == Some(holder)) {
             s.context = None;
             self.load(slot, true);
-            self.later(Event::LockLost { context: holder });
+            // It hears of it at once, or when it has done a few things more.
+            let deaf = self.setup.profile.deaf;
+            if deaf == 0 || !self.rng.chance(deaf) {
+                self.later(Event::LockLost { context: holder });
+            }
             let dies = self.now + 15_000;
             self.at(dies, Event::LockLost { context: holder });
         }

@@ -47,19 +47,19 @@ mutants! {
     HeldUntold,
     /// W3: the merge does not list what it carries over
     CarriedUntold,
-    /// J12a: the journal keeps its id though its records are gone
+    /// J12a: the journal keeps its id, and the epochs, though its records are gone
     JournalIdKept,
     /// J12c: a relaxed journal says it is strict
     RelaxedAsStrict,
     /// J1: the intent is said to be durable and is not
     NoIntent,
-    /// J4: the store does not check the epoch, and an old context goes on
+    /// J4: the store checks the epoch neither for the journal nor for drafts, and an old context goes on
     NoStoreFence,
     /// R7: a document with local drafts says its home is the server
     HomedLie,
     /// J7: the hook says absent of what it does not know
     HookLies,
-    /// S7: another incarnation is handed the patch without being asked
+    /// S7: another incarnation is handed the patch without being asked, as if for the first time
     NotAsked,
     /// K1: a key per attempt
     KeyPerAttempt,

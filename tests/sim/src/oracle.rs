@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 
 use patchkeep_core::ids::{DocId, PatchId, TabId};
 use patchkeep_core::session::Status;
-use patchkeep_server::decide::{Announced, KeyState, Place, place};
+use patchkeep_server::decide::{Announced, KeyState, Place, Save, place};
 
 use crate::caller::{Op, OpState};
+use crate::tab::OpenText;
 use crate::world::Sim;
 
 /// What the oracle remembers.
@@ -61,6 +62,16 @@ impl Sim {
             }
         }
         if let Some(wrong) = wrong {
+            self.violated(wrong);
+        }
+    }
+
+    /// W1: a save names every effect that this instance made or carried over, surely or in doubt, until it is stored.
+    pub(crate) fn names_all(&mut self, open: &OpenText, save: &Save) {
+        let is_done = |id: &PatchId| self.server.rows.key_of_patch(*id).is_some_and(|r| r.state == KeyState::Done);
+        let is_named = |id: &PatchId| save.patch_ids.contains(id) || save.in_doubt.contains(id) || is_done(id);
+        if let Some(id) = open.holds.iter().find(|id| !is_named(id)) {
+            let wrong = format!("W1: a save of {} holds {id} and does not name it", save.incarnation);
             self.violated(wrong);
         }
     }

@@ -28,6 +28,8 @@ pub struct Profile {
     pub refuse: u64,
     /// How often a call of the host's code never settles.
     pub never: u64,
+    /// How often a page whose tab id was taken hears of that late.
+    pub deaf: u64,
     /// How often the user types between two ticks of the host.
     pub typing: u64,
     /// How often callers go on with a key that was refused, lost or unknown, with a higher attempt.
@@ -36,6 +38,10 @@ pub struct Profile {
     pub fault_every_ms: u64,
     /// Which faults, by weight.
     pub faults: &'static [(Fault, u64)],
+    /// What the journal's storage promises, where that is what this is about.
+    pub durability: Option<Durability>,
+    /// Where the documents' content lives, where that is.
+    pub homed: Option<Homed>,
 }
 
 /// One thing that goes wrong.
@@ -82,10 +88,13 @@ const CALM: Profile = Profile {
     throw: 0,
     refuse: 0,
     never: 0,
+    deaf: 0,
     typing: 100,
     eager: 0,
     fault_every_ms: 0,
     faults: &[],
+    durability: None,
+    homed: None,
 };
 
 /// Every profile.
@@ -153,6 +162,47 @@ pub const PROFILES: &[Profile] = &[
         faults: &[(Steal, 6), (Reload, 4), (Crash, 3), (PowerLoss, 2), (Freeze, 4), (Cut, 3), (Restart, 1)],
         ..CALM
     },
+    // What a browser keeps and loses apart: drafts outlive the journal that tells of them.
+    Profile {
+        name: "drafts",
+        delay_ms: 200,
+        late: 20,
+        crash: 2,
+        lose: 60,
+        slow: 60,
+        deaf: 700,
+        eager: 300,
+        fault_every_ms: 800,
+        faults: &[(EvictJournal, 3), (Steal, 8), (Reload, 4), (Crash, 2), (Cut, 3)],
+        durability: Some(Durability::Strict),
+        homed: Some(Homed::Elsewhere),
+        ..CALM
+    },
+    Profile {
+        name: "power",
+        delay_ms: 200,
+        late: 20,
+        crash: 2,
+        lose: 200,
+        slow: 60,
+        eager: 500,
+        fault_every_ms: 700,
+        faults: &[(PowerLoss, 6), (Cut, 3), (Reload, 1)],
+        durability: Some(Durability::Relaxed),
+        homed: Some(Homed::Elsewhere),
+        ..CALM
+    },
+    // Handlers that take longer than the content they were called for lives.
+    Profile {
+        name: "tardy",
+        delay_ms: 100,
+        lose: 60,
+        slow: 700,
+        eager: 500,
+        fault_every_ms: 700,
+        faults: &[(Refresh, 8), (Cut, 3), (ForeignWrite, 1)],
+        ..CALM
+    },
     Profile {
         name: "everything",
         delay_ms: 400,
@@ -181,6 +231,7 @@ pub const PROFILES: &[Profile] = &[
             (ForeignWrite, 3),
             (Refresh, 2),
         ],
+        ..CALM
     },
 ];
 
@@ -218,7 +269,9 @@ impl Setup {
             1 => Durability::Relaxed,
             _ => Durability::Strict,
         };
+        let durability = profile.durability.unwrap_or(durability);
         let homed = if rng.chance(500) { Homed::Server } else { Homed::Elsewhere };
+        let homed = profile.homed.unwrap_or(homed);
         let reconciles = rng.chance(500);
         let marks_in_document = reconciles && rng.chance(500);
         let windows = if rng.chance(350) { 2 } else { 1 };

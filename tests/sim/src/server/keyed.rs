@@ -134,6 +134,8 @@ impl Sim {
             let mut row = row.clone();
             if let (Some(plan), Some((incarnation, _))) = (&mut row.plan, here.as_ref().and_then(|h| h.open)) {
                 plan.recipient.incarnation = incarnation;
+                // A tab knows a patch that was handed out before by its number, and guards itself (J12).
+                plan.delivery = 1;
             }
             rejoined = Rejoin::Again(row);
         }

@@ -82,8 +82,8 @@ impl Sim {
                 say.changed.push(patch_id);
             }
         }
-        for row in self.named(save, &save.in_doubt) {
-            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(&row, seq)) {
+        for row in &doubtful {
+            if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(row, seq)) {
                 self.write_row(&doubted, Guard::Patch(plan.patch_id, row.state));
             }
         }

@@ -89,7 +89,9 @@ impl Sim {
         };
         self.server.sessions.insert(socket, session);
         if let Some(old) = self.server.hub.insert(hello.tab_id, tab) {
-            self.server.sessions.remove(&old.socket);
+            if !self.is(Mutant::OldConnection) {
+                self.server.sessions.remove(&old.socket);
+            }
             self.down(old.socket, Message::Closed(1000));
         }
         let welcome = ServerFrame::Welcome(Welcome {

@@ -96,6 +96,14 @@ impl Disk {
         }
     }
 
+    /// Of a journal that had disappeared the records alone are gone: its id and the epochs look as before. (With the
+    /// epochs gone, too, the server rejects the tab, which gives the id up by itself: T3.)
+    pub(crate) fn lose_records(&mut self) {
+        if std::mem::take(&mut self.gone) {
+            self.records.clear();
+        }
+    }
+
     /// What was written so far has reached the platter.
     pub(crate) fn sync(&mut self) {
         if self.durability == Durability::Relaxed && !self.gone {

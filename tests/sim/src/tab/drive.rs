@@ -35,12 +35,10 @@ impl Sim {
             // Without storage nothing is resumed: no epoch could be read (J11).
             (1, Vec::new(), JournalId(Uuid::v4(self.rng.wide())))
         } else {
-            let before = self.disk.journal_id;
-            let (epoch, records) = self.disk.take(&mut self.rng, tab);
             if self.is(Mutant::JournalIdKept) {
-                self.disk.journal_id = before;
+                self.disk.lose_records();
             }
-
+            let (epoch, records) = self.disk.take(&mut self.rng, tab);
             (epoch, records, self.disk.journal_id)
         };
         let tab = if self.setup.durability == Durability::Memory { TabId(Uuid::v4(self.rng.wide())) } else { tab };

@@ -57,6 +57,7 @@ impl Sim {
         let open = open.ok_or(Reason::WrongIncarnation)?;
         let body = json::parse(&call.body).map_err(|_| Reason::Malformed)?;
         open.text = edit::apply(&open.text, &body)?;
+        open.holds.insert(call.patch_id);
         self.oracle.dirty = true;
         if let Some(op) = self.oracle.planned.get(&call.patch_id) {
             self.oracle.made_by.insert(*op, Some(call.patch_id));

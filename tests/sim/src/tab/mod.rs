@@ -31,6 +31,8 @@ pub struct OpenText {
     pub(crate) incarnation: Incarnation,
     /// The text that was last stored or loaded.
     pub(crate) saved: String,
+    /// The patches whose effects this instance made or carried over.
+    pub(crate) holds: BTreeSet<PatchId>,
 }
 
 /// Why the stored text is asked for.

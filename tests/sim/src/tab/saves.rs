@@ -55,7 +55,8 @@ impl Sim {
         let now = self.now;
         let Some(context) = self.contexts.get_mut(&id) else { return };
         // The draft's store is fenced like the journal.
-        if self.disk.epoch(context.tab) > context.session.identity().epoch {
+        if self.mutant != Some(Mutant::NoStoreFence) && self.disk.epoch(context.tab) > context.session.identity().epoch
+        {
             return;
         }
         self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text, base_seq: mark.base_seq });
@@ -75,6 +76,7 @@ impl Sim {
         let Some(context) = self.contexts.get(&id) else { return };
         let base_seq = context.session.base_seq(doc).unwrap_or(0);
         let is_fenced = self.disk.epoch(context.tab) > context.session.identity().epoch;
+        let is_fenced = is_fenced && !self.is(Mutant::NoStoreFence);
         if let Some(open) = context.docs.get(doc).filter(|_| !is_fenced) {
             self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text.clone(), base_seq });
         }
@@ -106,6 +108,7 @@ impl Sim {
             Some(Mutant::NoDoubt) => save.in_doubt.clear(),
             _ => {}
         }
+        self.names_all(&open, &save);
         self.note(|_| format!("  {id} saves {save:?}"));
         let is_given_up = self.fails(self.setup.profile.lose);
         if is_given_up {
@@ -242,6 +245,7 @@ impl Sim {
     ) {
         let (now, random) = (self.now, self.rng.pair());
         let (lies, untold) = (self.is(Mutant::HomedLie), self.is(Mutant::CarriedUntold));
+        let holds = carried.iter().copied().collect();
         let Some(context) = self.contexts.get_mut(&id) else { return };
         context.fetching.remove(doc);
         let open = OpenDocument {
@@ -265,7 +269,7 @@ impl Sim {
         };
         match opened {
             Ok(incarnation) => {
-                context.docs.insert(doc.clone(), OpenText { text, incarnation, saved: stored.into() });
+                context.docs.insert(doc.clone(), OpenText { text, incarnation, saved: stored.into(), holds });
                 self.oracle.dirty = true;
                 self.note(|_| format!("  {id} has {doc} anew as {incarnation}"));
                 self.pump(id);
