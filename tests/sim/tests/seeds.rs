@@ -35,11 +35,13 @@ fn the_same_seed_is_the_same_run() {
 }
 
 /// Deliberate bugs that a few seeds kill, and the faults under which they show. `--mutants` runs them all.
-const KILLED: [(Mutant, &str); 18] = [
+const KILLED: [(Mutant, &str); 23] = [
     (Mutant::OlderNegative, "contexts"),
+    (Mutant::OldConnection, "contexts"),
     (Mutant::AnyBase, "saves"),
     (Mutant::NamelessSave, "saves"),
-    (Mutant::CarriedUntold, "hosts"),
+    (Mutant::NoDoubt, "hosts"),
+    (Mutant::CarriedUntold, "calm"),
     (Mutant::DoneOnAck, "network"),
     (Mutant::ReplanUnknown, "everything"),
     (Mutant::AskClaims, "network"),
@@ -47,7 +49,10 @@ const KILLED: [(Mutant, &str); 18] = [
     (Mutant::DeadlineProves, "network"),
     (Mutant::RefusedDeleted, "everything"),
     (Mutant::AnyAttempt, "everything"),
+    (Mutant::JournalIdKept, "drafts"),
+    (Mutant::RelaxedAsStrict, "power"),
     (Mutant::NoIntent, "contexts"),
+    (Mutant::NoStoreFence, "drafts"),
     (Mutant::HomedLie, "storage"),
     (Mutant::HookLies, "hosts"),
     (Mutant::KeyPerAttempt, "network"),

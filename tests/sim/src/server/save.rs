@@ -82,7 +82,7 @@ impl Sim {
                 say.changed.push(patch_id);
             }
         }
-        for row in &doubtful {
+        for row in &doubted {
             if let (Some(plan), Some(doubted)) = (&row.plan, doubt_saved(row, seq)) {
                 self.write_row(&doubted, Guard::Patch(plan.patch_id, row.state));
             }

@@ -7,7 +7,7 @@ mod saves;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use patchkeep_core::ids::{DocId, Incarnation, TabId};
+use patchkeep_core::ids::{DocId, Incarnation, PatchId, TabId};
 use patchkeep_core::session::{Event, Session};
 use patchkeep_server::decide::{Announced, Held};
 
