@@ -255,6 +255,15 @@ export class PatchkeepDocument {
     return this.#owner.call(() => use(this.#engine));
   }
 
+  /** @internal Whether the host must wait for it yet. A session that has ended takes nothing back. */
+  get isTakingBack(): boolean {
+    try {
+      return this.#call((engine) => engine.isTakingBack());
+    } catch {
+      return false;
+    }
+  }
+
   /** @internal */
   get hooks(): OpenDocumentOptions {
     return this.#options;

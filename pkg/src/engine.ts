@@ -38,6 +38,8 @@ export interface EngineDocument {
   incarnation(): string;
   /** The stored version that the open content is based on. */
   baseSeq(): number | undefined;
+  /** Whether a word of an earlier draft is still being taken back, durably; `settled` says when that is over. */
+  isTakingBack(): boolean;
   /** Begins a new incarnation. `carried`: patch ids, joined by spaces; `undefined` where the host does not say. */
   replaceContent(
     baseSeq: number,

@@ -155,6 +155,10 @@ export class Session extends TypedEventTarget<SessionEventMap> {
     }
     const document = new PatchkeepDocument(this.#owner, id, { ...checkOpenOptions(options) });
     this.#documents.set(id, document);
+    // A draft that is written of this content must not find the word of an older one standing (J6).
+    while (document.isTakingBack && !this.ended.aborted) {
+      await this.#untilSettled(id);
+    }
     return document;
   }
 

@@ -16,6 +16,23 @@ test("options cross in their order", async () => {
   ]);
 });
 
+test("J6 the host gets a document once an older draft's word is taken back", async () => {
+  const { session, engine } = await openFake({}, { takingBack: 1 });
+  let isOpen = false;
+  const opening = session.openDocument("d", options).then((document) => ((isOpen = true), document));
+  engine.sink.notice("settled", '"other"');
+  await task();
+  assert.equal(isOpen, false);
+  engine.takingBack = 0;
+  engine.sink.notice("settled", '"d"');
+  assert.equal((await opening).id, "d");
+  // A session that ends takes nothing back any more.
+  engine.takingBack = 1;
+  const never = session.openDocument("e", options);
+  await session.close();
+  assert.equal((await never).id, "e");
+});
+
 test("replaced content keeps hooks and home, and names what it carries", async () => {
   const { session, engine } = await openFake();
   const doc = await session.openDocument("d", { ...options, homed: "server", reconcile: () => "unknown" });

@@ -39,6 +39,12 @@ impl EngineDocument {
         self.driver.read(|session| session.base_seq(&self.doc)).map(|seq| seq as f64)
     }
 
+    /// Whether a word of an earlier draft is still being taken back, durably.
+    #[wasm_bindgen(js_name = isTakingBack)]
+    pub fn is_taking_back(&self) -> bool {
+        self.driver.read(|session| session.is_taking_back(&self.doc))
+    }
+
     /// Replaces its content; `carried` are patch ids joined by spaces, where the host says what it carries.
     ///
     /// # Errors

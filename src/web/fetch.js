@@ -15,10 +15,8 @@
 export async function put(url, principal, headers, body) {
   try {
     headers.set("Content-Type", "application/json");
-    // T6. A header holds no other characters; the server still knows the credentials.
-    if (/^[!-~]*$/.test(principal)) {
-      headers.set("Patchkeep-Principal", principal);
-    }
+    // T6. A header holds no other characters than these; the rest, and `%` itself, is percent-encoded.
+    headers.set("Patchkeep-Principal", principal.replace(/[^!-$&-~]/gu, encodeURIComponent));
     /** @type {RequestInit} */
     const init = { method: "PUT", headers, body, redirect: "manual" };
     // Engines without it have only their own patience.

@@ -147,8 +147,7 @@ impl Session {
         let asks = |call: &&Call| matches!(call.kind, CallKind::Reconcile(_)) && call.doc == *doc && !call.overdue;
         let waits =
             |d: &super::Document| d.fenced_at.is_none() || d.lane.queue.iter().any(|w| matches!(w, Work::Reconcile(_)));
-        let takes_back = self.documents.get(doc).is_some_and(|d| d.taking_back.is_some());
-        takes_back
+        self.is_taking_back(doc)
             || self.connection.socket().is_some()
                 && (self.documents.get(doc).is_some_and(waits) || self.calls.values().any(|c| asks(&c)))
     }
@@ -160,6 +159,12 @@ impl Session {
             CallKind::Reconcile(question) => matches!(question.owed, Owed::Throw),
         };
         self.calls.values().filter(move |c| c.doc == *doc && may_have(&c.kind))
+    }
+
+    /// Whether content that came without an effect is still taking the word back that a local store would bring it (J6):
+    /// the host gets the document once that is durable. It ends with [`super::Notice::Settled`].
+    pub fn is_taking_back(&self, doc: &DocId) -> bool {
+        self.documents.get(doc).is_some_and(|d| d.taking_back.is_some())
     }
 
     /// A local store will bring back, with the document, every effect the mark names, and no other: what an earlier

@@ -274,8 +274,9 @@ impl Session {
             return;
         }
         self.store.abandon();
-        for document in self.documents.values_mut() {
-            document.taking_back = None;
+        let no_longer = self.documents.values_mut().filter_map(|d| d.taking_back.take().map(|_| d.id.clone()));
+        for doc in no_longer.collect::<Vec<_>>() {
+            self.settled(&doc);
         }
         self.journal.durability = Durability::Memory;
         self.journal.id = JournalId(Uuid::v4(random[0]));

@@ -86,11 +86,15 @@ fn a_document_has_one_address_or_none() {
 
 /// Sends a save to a `fetch` with this body.
 async fn save_with(fetch_body: &str) -> SaveAnswer {
+    save_as("ws/user", fetch_body).await
+}
+
+async fn save_as(principal: &str, fetch_body: &str) -> SaveAnswer {
     let fetch = Function::new_with_args("url, init", fetch_body);
     let replaced = Replaced::with("fetch", &fetch);
     let headers = web_sys::Headers::new().unwrap();
     headers.set("authorization", "Bearer x").unwrap();
-    let answer = fetch::put("https://host/docs/d", "ws/user", &headers, "{}").await;
+    let answer = fetch::put("https://host/docs/d", principal, &headers, "{}").await;
     drop(replaced);
     answer
 }
@@ -106,6 +110,18 @@ async fn w01_a_save_is_one_put_that_follows_no_redirect() {
     let expected = "https://host/docs/d PUT manual {} authorization,Bearer x content-type,application/json \
                     patchkeep-principal,ws/user";
     assert_eq!(save_with(echo).await, answered(201, TEXT, expected));
+}
+
+#[wasm_bindgen_test]
+async fn t06_a_save_names_its_principal_whatever_its_characters() {
+    let named = "return new Response(new Headers(init.headers).get('patchkeep-principal'))";
+    for (principal, expected) in [
+        ("ws_12/u_7", "ws_12/u_7"),
+        ("Team A/zo\u{eb} 50%", "Team%20A/zo%C3%AB%2050%25"),
+        ("ws/\u{1f600}\n", "ws/%F0%9F%98%80%0A"),
+    ] {
+        assert_eq!(save_as(principal, named).await, answered(200, TEXT, expected));
+    }
 }
 
 /// What a `Response` of a string is by itself.

@@ -32,6 +32,17 @@ impl FromStr for Principal {
     }
 }
 
+/// How a header names a principal: it holds visible ASCII alone, so that the rest, and `%` itself, is percent-encoded.
+pub fn in_header(principal: &str) -> String {
+    principal.bytes().fold(String::new(), |mut out, byte| {
+        match byte {
+            b'!'..=b'~' if byte != b'%' => out.push(char::from(byte)),
+            _ => out.push_str(&format!("%{byte:02X}")),
+        }
+        out
+    })
+}
+
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.workspace, self.user)

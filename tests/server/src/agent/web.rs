@@ -7,6 +7,7 @@ use patchkeep_core::json::Value;
 use patchkeep_core::outbox::{self, Capabilities, retry_after_ms};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, DATE, HeaderName, HeaderValue};
 
+use crate::principal::in_header;
 use crate::store::fresh_id;
 
 /// Longer than a server holds a request for a tab's word, in ms.
@@ -133,7 +134,7 @@ impl Web {
         }
         sending = sending.header(AUTHORIZATION, self.bearer.clone());
         if let Some(principal) = principal {
-            sending = sending.header(PRINCIPAL, principal);
+            sending = sending.header(PRINCIPAL, in_header(principal));
         }
         self.reply(sending.body(request.body.clone().unwrap_or_default())).await
     }

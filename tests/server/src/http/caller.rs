@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::config::Token;
 use crate::decide::Answer;
 use crate::net::Peer;
-use crate::principal::Principal;
+use crate::principal::{Principal, in_header};
 use crate::store::Store;
 
 /// The authenticated caller.
@@ -32,7 +32,7 @@ pub(crate) fn authenticate(tokens: &[(Token, Principal)], headers: &HeaderMap) -
         .and_then(|token| principal_of(tokens, token))
         .ok_or_else(|| Answer::error(401, "unauthorized", "a bearer token is needed"))?;
     if let Some(meant) = headers.get("patchkeep-principal")
-        && meant.as_bytes() != principal.to_string().as_bytes()
+        && meant.as_bytes() != in_header(&principal.to_string()).as_bytes()
     {
         let answer = Answer::error(409, "principal_mismatch", "the request is for another principal than the token");
         return Err(answer.not_processed());

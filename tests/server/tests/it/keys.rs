@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use patchkeep_core::digest;
 use patchkeep_server::decide::{KeyId, KeyRow, KeyState};
+use patchkeep_server::principal::in_header;
 use patchkeep_server::store::{Guard, Store, StoreError};
 use serde_json::json;
 
@@ -169,6 +170,8 @@ async fn t06_requests_for_another_principal_are_not_processed() {
     assert_eq!((reply.status, reply.code()), (409, "principal_mismatch"));
     assert_eq!(reply.body["not_processed"], json!(true));
     assert_eq!(world.state("k"), "");
+    // Names of any characters are named by their bytes: a header holds no others.
+    assert_eq!(in_header("ws/zoë 50%"), "ws/zo%C3%AB%2050%25");
     let unknown = world.http.get(world.url("/api/docs/d1")).bearer_auth("guess").send().await.unwrap();
     assert_eq!(unknown.status(), 401);
 }
