@@ -150,6 +150,17 @@ pub fn outcome_unknown(row: &KeyRow, recipient_here: bool, since: &Since) -> Ans
     }))
 }
 
+impl Answer {
+    /// Says of an unknown outcome whether content that was never saved may still hold the effect (S6).
+    #[must_use]
+    pub fn unflushed_possible(mut self, possible: bool) -> Self {
+        if let Some(details) = self.body.get_mut("error").and_then(|error| error.get_mut("details")) {
+            details["unflushed_possible"] = possible.into();
+        }
+        self
+    }
+}
+
 /// How the stored text changed since a patch was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Since {

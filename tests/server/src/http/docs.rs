@@ -224,5 +224,6 @@ fn integer_field(value: &Value<'_>, name: &str) -> Result<u64, Answer> {
 }
 
 fn doc_id(doc: &str) -> Result<DocId, Answer> {
-    DocId::new(doc).ok_or_else(|| bad_request("malformed", "a document id has 1 to 512 bytes"))
+    let id = DocId::new(doc).filter(service::is_document_id);
+    id.ok_or_else(|| bad_request("malformed", "a document id has 1 to 512 bytes, and no control characters"))
 }

@@ -89,9 +89,20 @@ fn names_this_machine(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Fault switches are for callers with a token, and for pages under this machine's own name.
+fn for_this_machine(headers: &HeaderMap) -> Result<(), Answer> {
+    let own = names_this_machine(headers);
+    own.then_some(()).ok_or_else(|| Answer::error(404, "not_found", "there is nothing here"))
+}
+
 /// `GET /faults`.
-pub(super) async fn show_faults<S: Store>(State(app): State<Arc<App<S>>>) -> Json<Switches> {
-    Json(app.faults.show())
+pub(super) async fn show_faults<S: Store>(
+    State(app): State<Arc<App<S>>>,
+    _: Caller,
+    headers: HeaderMap,
+) -> Result<Json<Switches>, Answer> {
+    for_this_machine(&headers)?;
+    Ok(Json(app.faults.show()))
 }
 
 /// What `POST /faults` may carry.
@@ -115,8 +126,11 @@ pub(super) struct FaultRequest {
 /// `POST /faults`. A page of another origin cannot send JSON here without being asked first (CORS).
 pub(super) async fn set_faults<S: Store>(
     State(app): State<Arc<App<S>>>,
+    _: Caller,
+    headers: HeaderMap,
     Json(request): Json<FaultRequest>,
 ) -> Result<Json<Switches>, Answer> {
+    for_this_machine(&headers)?;
     let faults = &app.faults;
     request.lose_next_ack.inspect(|n| faults.lose_next_ack(*n));
     request.lose_next_answer.inspect(|n| faults.lose_next_answer(*n));

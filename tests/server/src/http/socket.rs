@@ -9,8 +9,8 @@ use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
-use patchkeep_core::frame::{Hello, MAX_HELLO_BYTES, MAX_UNCONFIRMED, OpenDoc, RejectCode, ServerFrame, TabFrame};
-use patchkeep_core::ids::ConnId;
+use patchkeep_core::frame::{Hello, MAX_HELLO_BYTES, MAX_UNCONFIRMED, OpenDoc, RejectCode, ServerFrame, TabFrame, cut};
+use patchkeep_core::ids::{ConnId, DocId};
 use serde::Deserialize;
 
 use super::extras::{MANY_SOCKETS, RETRY_MS};
@@ -30,6 +30,9 @@ const READ_FACTOR: usize = 8;
 
 /// How many heartbeats may stay out before a socket is given up.
 const MISSED_HEARTBEATS: u64 = 3;
+
+/// How much of what a stranger wrote goes into a line of the log.
+const LOGGED_BYTES: usize = 64;
 
 /// Who the socket is for.
 #[derive(Deserialize)]
@@ -66,7 +69,7 @@ pub(super) async fn socket<S: Store>(
 }
 
 fn origin_allowed(origins: &[String], headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(header::ORIGIN).filter(|_| !origins.is_empty()) else { return true };
+    let Some(origin) = headers.get(header::ORIGIN) else { return true };
     let own = headers.get(header::HOST).is_some_and(|host| {
         let host = host.as_bytes();
         origin.as_bytes().strip_prefix(b"http://").or_else(|| origin.as_bytes().strip_prefix(b"https://")) == Some(host)
@@ -108,7 +111,8 @@ async fn first_hello<S: Store>(app: &App<S>, frames: &mut SplitStream<WebSocket>
         match next_frame(most, frames).await? {
             // The tab would wait for an answer to it; it says less on its next connection.
             Err(Unread::TooLarge) => return None,
-            Ok(TabFrame::Hello(hello)) => {
+            Ok(TabFrame::Hello(mut hello)) => {
+                hello.docs.retain(|open| is_named(&open.doc));
                 let over = hello.docs.iter().any(lists_too_many);
                 return if over { None } else { Some(hello) };
             }
@@ -141,7 +145,8 @@ async fn next_frame(most: usize, frames: &mut SplitStream<WebSocket>) -> Option<
         Message::Text(text) => match TabFrame::decode(&text) {
             Ok(frame) => Ok(frame),
             Err(error) => {
-                tracing::warn!(%error, frame_type = error.frame_type.as_deref(), "a frame that cannot be read");
+                let frame_type = error.frame_type.as_deref().map(|name| cut(name, LOGGED_BYTES));
+                tracing::warn!(%error, ?frame_type, "a frame that cannot be read");
                 Err(Unread::Other)
             }
         },
@@ -152,6 +157,15 @@ async fn next_frame(most: usize, frames: &mut SplitStream<WebSocket>) -> Option<
         Message::Close(_) => return None,
         Message::Ping(_) | Message::Pong(_) => Err(Unread::Other),
     })
+}
+
+/// What is no id names no document (§1): nothing can be handed to it, and it costs nothing but itself.
+fn is_named(doc: &DocId) -> bool {
+    let named = service::is_document_id(doc);
+    if !named {
+        tracing::warn!(doc = ?doc, "not an id of a document");
+    }
+    named
 }
 
 /// A list over the protocol's limit is not read in part: what was left out would be silence, and silence may be taken
@@ -191,6 +205,7 @@ async fn handle<S: Store>(
     frame: TabFrame,
 ) -> Result<(), StoreError> {
     match &frame {
+        TabFrame::Open(OpenDoc { doc, .. }) | TabFrame::Close { doc, .. } if !is_named(doc) => return Ok(()),
         // These ask the database themselves whether they count.
         TabFrame::Open(_)
         | TabFrame::Close { .. }

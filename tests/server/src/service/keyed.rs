@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use patchkeep_core::frame::Homed;
 use patchkeep_core::ids::{DocId, PatchId};
 use patchkeep_core::json;
 
@@ -69,7 +70,7 @@ enum Next {
 /// An answer, or what it is made of outside the transaction.
 enum Told {
     Answer(Answer),
-    Unknown { row: Box<KeyRow>, here: bool, base: String, now: String, current_seq: u64 },
+    Unknown { row: Box<KeyRow>, here: bool, base: String, now: String, current_seq: u64, unflushed: bool },
 }
 
 struct Waiting {
@@ -334,18 +335,27 @@ fn look(tx: &dyn Tx, boot: &Arc<Boot>, row: KeyRow, replayed: bool) -> Result<To
             };
             let base = tx.base(&row.id)?.unwrap_or_default();
             let (now, current_seq) = stored.map_or_else(Default::default, |d| (d.text, d.seq));
-            Told::Unknown { row: Box::new(row), here, base, now, current_seq }
+            Told::Unknown { unflushed: unflushed(tx, &row)?, row: Box::new(row), here, base, now, current_seq }
         }
     })
+}
+
+/// Whether content that was never saved may still hold the effect and be saved: not what was at home on the server alone
+/// and is fenced. A local draft brings it back under another incarnation.
+fn unflushed(tx: &dyn Tx, row: &KeyRow) -> Result<bool, StoreError> {
+    let Some(Plan { recipient, .. }) = &row.plan else { return Ok(true) };
+    let newest = tx.newest(recipient.tab_id, &recipient.doc)?;
+    let fenced = newest.is_some_and(|newest| newest.incarnation != recipient.incarnation);
+    Ok(recipient.homed == Homed::Elsewhere || !fenced)
 }
 
 /// The diff is made off the store's thread: it may take a while.
 async fn compose(told: Told) -> Answer {
     match told {
         Told::Answer(answer) => answer,
-        Told::Unknown { row, here, base, now, current_seq } => {
+        Told::Unknown { row, here, base, now, current_seq, unflushed } => {
             let diff = tokio::task::spawn_blocking(move || unified(&base, &now)).await.unwrap_or_default();
-            outcome_unknown(&row, here, &Since { current_seq, diff })
+            outcome_unknown(&row, here, &Since { current_seq, diff }).unflushed_possible(unflushed)
         }
     }
 }

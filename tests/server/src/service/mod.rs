@@ -23,6 +23,12 @@ use crate::app::{App, Boot};
 use crate::decide::{Document, Here, KeyState, expired};
 use crate::store::{Guard, Store, StoreError, Stored, Tx, Word};
 
+/// Whether a text that is short enough is a document's id: no control characters, which not every database can hold, and
+/// nothing that an address resolves (§1).
+pub(crate) fn is_document_id(doc: &DocId) -> bool {
+    !doc.as_str().chars().any(char::is_control) && !matches!(doc.as_str(), "." | "..")
+}
+
 /// Makes the documents that do not exist yet.
 pub(crate) fn seed(tx: &dyn Tx, workspace: &str, seed: &[(String, String)]) -> Result<(), StoreError> {
     for (doc, text) in seed {

@@ -8,6 +8,7 @@ mod cells;
 mod group;
 mod hearing;
 mod limits;
+mod places;
 mod postgres;
 mod purge;
 mod rows;

@@ -19,6 +19,7 @@ use super::cells::{Cell, Cells};
 use super::group::{Engine, Group};
 use super::hearing::{self, CHANNEL, Ears, PROCESSES};
 use super::limits::{self, BEGIN, Limits};
+use super::places::numbered;
 use super::schema::{self, POSTGRES};
 use super::sql::Sql;
 use super::sqlite::{Clock, system_clock};
@@ -246,7 +247,7 @@ impl Live {
         if let Some(statement) = self.statements.get(sql) {
             return Ok(statement.clone());
         }
-        let statement = self.client.prepare(&sql.replace('?', "$"))?;
+        let statement = self.client.prepare(&numbered(sql))?;
         self.statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
     }

@@ -95,13 +95,22 @@ async fn s02_killed_at_each_point_between_claim_and_answer() {
         let (mut child, url) = start(&db).await;
         let faults = format!("{url}/faults");
         let json = format!(r#"{{"hold_at":"{point}"}}"#);
-        let armed = http.post(&faults).header("content-type", "application/json").body(json).send().await.unwrap();
+        let armed = http
+            .post(&faults)
+            .bearer_auth(SECRET)
+            .header("content-type", "application/json")
+            .body(json)
+            .send()
+            .await
+            .unwrap();
         assert_eq!(armed.status(), 200);
         let (http2, url2) = (http.clone(), url.clone());
         let first = tokio::spawn(async move { append(&http2, &url2, 1, 1).await });
         let held = async {
             let mut again = tokio::time::interval(std::time::Duration::from_millis(5));
-            while read(http.get(&faults).send().await.unwrap()).await.unwrap().body["held_at"] != point {
+            while read(http.get(&faults).bearer_auth(SECRET).send().await.unwrap()).await.unwrap().body["held_at"]
+                != point
+            {
                 again.tick().await;
             }
         };

@@ -16,6 +16,23 @@ async fn they_are_off_unless_asked_for() {
 }
 
 #[tokio::test]
+async fn they_are_for_callers_with_a_token_and_pages_of_this_machine() {
+    let world = World::new().await;
+    let post =
+        || world.http.post(world.url("/faults")).header("content-type", "application/json").body(r#"{"cut":true}"#);
+    let get = || world.http.get(world.url("/faults"));
+    for request in [post(), get()] {
+        assert_eq!(request.send().await.unwrap().status(), 401);
+    }
+    // A strange name that was made to point here.
+    for request in [post(), get()] {
+        let request = request.bearer_auth(TOKEN).header("host", "rebound.test");
+        assert_eq!(request.send().await.unwrap().status(), 404);
+    }
+    assert_eq!(world.get("/faults").await.status, 200);
+}
+
+#[tokio::test]
 async fn they_show_how_they_stand() {
     let world = World::new().await;
     let set = json!({"lose_next_ack": 2, "delay_ms": 5, "next_patch_expires_in_ms": 70});

@@ -115,14 +115,16 @@ async fn known(url: &str) -> Reply {
 
 async fn arm(url: &str, point: &str) {
     let body = json!({"hold_at": point}).to_string();
-    let request = http().post(format!("{url}/faults")).header("content-type", "application/json").body(body);
+    let request =
+        http().post(format!("{url}/faults")).bearer_auth(SECRET).header("content-type", "application/json").body(body);
     assert_eq!(request.send().await.unwrap().status(), 200);
 }
 
 async fn held(url: &str, point: &str) {
     let held = async {
         let mut again = tokio::time::interval(Duration::from_millis(5));
-        while read(http().get(format!("{url}/faults")).send().await.unwrap()).await.unwrap().body["held_at"] != point {
+        let faults = || http().get(format!("{url}/faults")).bearer_auth(SECRET);
+        while read(faults().send().await.unwrap()).await.unwrap().body["held_at"] != point {
             again.tick().await;
         }
     };

@@ -130,7 +130,7 @@ async fn no_token_ticket_or_text_is_logged() {
         .args(["serve", "--demo", "--faults"])
         .args(place.args())
         .env("PATCHKEEP_SERVER_TOKENS", format!("{}=ws/user", SECRETS[0]))
-        .env("RUST_LOG", "trace")
+        .env("RUST_LOG", "trace,tungstenite=info,tokio_tungstenite=info")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .kill_on_drop(true)
@@ -154,10 +154,17 @@ async fn no_token_ticket_or_text_is_logged() {
         let request = http.patch(format!("{url}/api/docs/notes/second")).bearer_auth(SECRETS[0]);
         request.header("idempotency-key", format!("k{}", find.len())).body(edit.to_string()).send().await.unwrap();
     }
+    // What a frame calls itself is told, and not at any length.
+    let frame = format!(r#"{{"type":"{}","x":"\ud800"}}"#, "z".repeat(20_000));
+    socket.send(Message::Text(frame.into())).await.unwrap();
+    socket.send(Message::Text(TabFrame::Ping { t: 1 }.encode().into())).await.unwrap();
+    let pong = async { while !socket.next().await.unwrap().unwrap().to_text().unwrap().contains("pong") {} };
+    tokio::time::timeout(PATIENCE, pong).await.unwrap();
     drop(socket);
     child.start_kill().unwrap();
     let log = String::from_utf8(child.wait_with_output().await.unwrap().stderr).unwrap();
     assert!(log.contains("a tab is here"), "something is logged: {log}");
+    assert!(log.contains("a frame that cannot be read") && !log.contains(&"z".repeat(100)), "a name is cut");
     for secret in SECRETS.iter().copied().chain([ticket.as_str()]) {
         assert!(!log.contains(secret), "{secret} is in the log");
     }

@@ -219,9 +219,14 @@ async fn r07_a_replaced_content_on_the_same_connection_proves_it_too() {
     assert_eq!((again.patch_id, again.incarnation), (out.patch.patch_id, next));
     // The replaced one comes back from the dead: nothing is opened, nothing believed.
     let late = listed(open_doc("d1", out.first.incarnation), &out.patch, ReportedState::Applied);
-    out.first.socket.send(&TabFrame::Open(late)).await;
+    out.first.socket.send(&TabFrame::Open(late.clone())).await;
     assert_eq!(out.first.socket.rejected().await.0, RejectCode::SettledElsewhere);
     assert_eq!(out.world.state("k"), "delivered");
+    // The same in a hello.
+    let mut socket = crate::tab::Socket::connect(&out.world, out.who.token).await;
+    socket.send(&TabFrame::Hello(out.who.hello(vec![late]))).await;
+    assert_eq!(socket.rejected().await.0, RejectCode::SettledElsewhere);
+    assert_eq!(out.world.send(&Edit::append("direct", "y")).await.body["seq"], json!(2));
 }
 
 #[tokio::test]
@@ -273,6 +278,29 @@ async fn w02_d06_what_a_save_may_hold_stays_unknown_though_nobody_has_seen_it() 
             assert_eq!(out.world.state("k"), "done");
         }
     }
+}
+
+#[tokio::test]
+async fn s06_unflushed_is_possible_while_content_that_holds_it_could_still_be_saved() {
+    let possible = async |world: &World| {
+        let asked = world.send(&Edit::append("k", "x").ask()).await;
+        assert_eq!(asked.code(), "patch_outcome_unknown");
+        asked.body["error"]["details"]["unflushed_possible"].clone()
+    };
+    let mut out = delivered(Homed::Server).await;
+    out.first.socket.unknown(&out.patch).await;
+    out.first.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
+    assert_eq!(possible(&out.world).await, json!(true));
+    // A load of which the home is elsewhere proves nothing, and fences the content all the same.
+    let back = Tab::hello(&out.world, out.who.reloaded(), elsewhere("d1", incarnation())).await;
+    assert_eq!((out.world.state("k").as_str(), possible(&out.world).await), ("unknown", json!(false)));
+    drop(back);
+    // A local draft brings it back from the dead.
+    let mut out = delivered(Homed::Elsewhere).await;
+    out.first.socket.unknown(&out.patch).await;
+    out.first.socket.confirmed(out.patch.patch_id, ConfirmedAs::Unknown).await;
+    let _back = Tab::hello(&out.world, out.who.reloaded(), elsewhere("d1", incarnation())).await;
+    assert_eq!(possible(&out.world).await, json!(true));
 }
 
 #[tokio::test]

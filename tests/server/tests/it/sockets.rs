@@ -127,22 +127,34 @@ async fn one_socket_per_tab() {
     new.socket.quiet().await;
 }
 
+/// Whether a page of this origin may connect.
+async fn may_connect(world: &World, origin: Option<&str>) -> bool {
+    use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+    let url = format!("ws://{}/api/socket?ticket=x", world.server.addr());
+    let mut request = url.into_client_request().unwrap();
+    if let Some(origin) = origin {
+        request.headers_mut().insert("origin", origin.parse().unwrap());
+    }
+    tokio_tungstenite::connect_async(request).await.is_ok()
+}
+
+#[tokio::test]
+async fn without_origins_only_the_servers_own_page_may_connect() {
+    let world = World::new().await;
+    assert!(may_connect(&world, None).await);
+    assert!(may_connect(&world, Some(&world.server.url())).await);
+    for strange in ["http://evil.test", "null", &format!("{}0", world.server.url())] {
+        assert!(!may_connect(&world, Some(strange)).await, "{strange}");
+    }
+}
+
 #[tokio::test]
 async fn origins_are_checked_where_they_are_given() {
-    use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
     let world = World::with(|c| c.origins = vec!["http://page.test".into()]).await;
-    let connect = async |origin: Option<&str>| {
-        let url = format!("ws://{}/api/socket?ticket=x", world.server.addr());
-        let mut request = url.into_client_request().unwrap();
-        if let Some(origin) = origin {
-            request.headers_mut().insert("origin", origin.parse().unwrap());
-        }
-        tokio_tungstenite::connect_async(request).await.is_ok()
-    };
-    assert!(connect(Some("http://page.test")).await);
-    assert!(connect(None).await);
-    assert!(connect(Some(&world.server.url())).await);
-    assert!(!connect(Some("http://evil.test")).await);
+    assert!(may_connect(&world, Some("http://page.test")).await);
+    assert!(may_connect(&world, None).await);
+    assert!(may_connect(&world, Some(&world.server.url())).await);
+    assert!(!may_connect(&world, Some("http://evil.test")).await);
     let preflight = world
         .http
         .request(reqwest::Method::OPTIONS, world.url("/api/docs/d1"))
@@ -173,6 +185,41 @@ async fn static_files_are_served_at_the_root() {
     assert_eq!(world.get("/core.wasm").await.headers["content-type"], "application/wasm");
     assert_eq!(world.get("/api/docs/d1").await.status, 200);
     assert_eq!(world.get("/..%2f..%2fetc/passwd").await.status, 404);
+}
+
+#[tokio::test]
+async fn what_is_no_document_id_is_refused_alike_on_every_database() {
+    let world = World::new().await;
+    for path in ["%00", "a%00b", "a%0Ab", "%7F", "%C2%85", "%2E%2E", "%2E"] {
+        let url = world.url(&format!("/api/docs/x{path}")).replace("/x", "/");
+        // Past the client, which would resolve dots by itself.
+        let asked = format!(
+            "GET /api/docs/{path} HTTP/1.1\r\nHost: here\r\nAuthorization: Bearer {TOKEN}\r\nConnection: close\r\n\r\n"
+        );
+        assert!(exchange(&world, &asked).await.starts_with("HTTP/1.1 400 "), "{path}");
+        if !path.starts_with("%2E") {
+            let edit = json!({"edit": {"kind": "text.append", "text": "x"}}).to_string();
+            let request = world.http.patch(&url).bearer_auth(TOKEN).header("idempotency-key", "k").body(edit);
+            assert_eq!(request.send().await.unwrap().status(), 400, "{path}");
+        }
+    }
+    // A hello that names one, a later `open` and its `close` cost nothing but that document.
+    let inc = incarnation();
+    let mut socket = Socket::connect(&world, TOKEN).await;
+    socket.send(&TabFrame::Hello(Identity::new().hello(vec![open_doc("\0", inc), open_doc("d1", inc)]))).await;
+    assert_eq!(socket.welcome().await.docs.iter().map(|(doc, ..)| doc.as_str()).collect::<Vec<_>>(), ["d1"]);
+    socket.send(&TabFrame::Open(open_doc("a\0b", inc))).await;
+    socket.send(&TabFrame::Close { doc: open_doc("a\0b", inc).doc, incarnation: inc }).await;
+    socket.quiet().await;
+}
+
+async fn exchange(world: &World, request: &str) -> String {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    let mut stream = tokio::net::TcpStream::connect(world.server.addr()).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
 }
 
 #[tokio::test]

@@ -131,6 +131,15 @@ async fn s11_text_of_any_kind_is_kept() {
 }
 
 #[tokio::test]
+async fn a_teams_statement_means_the_same_on_both_databases() {
+    let place = Place::new();
+    let store = place.store().await.unwrap();
+    let sql = "SELECT 'is it ?1? it''s ?2' || CAST(?2 AS TEXT) AS \"a ?1\" /* or ?1 */ -- and '?2\n, CAST(?1 AS TEXT)";
+    let asked = store.transact(move |tx| tx.query(sql, &["one".into(), "two".into()]));
+    assert_eq!(asked.await.unwrap(), [["is it ?1? it's ?2two".into(), "one".into()]]);
+}
+
+#[tokio::test]
 async fn the_databases_clock_does_not_go_back() {
     let place = Place::new();
     let store = place.store().await.unwrap();
