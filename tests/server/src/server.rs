@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::config::Config;
@@ -54,6 +55,9 @@ impl Server {
         let opening = config.clone();
         let store = tokio::task::spawn_blocking(move || AnyStore::open(&opening)).await.map_err(io::Error::other)??;
         let app = App::start(store, config).await?;
+        // Here and not in the task, whose first turn comes at any time: whoever counts what goes counts all of it. One
+        // step, so that no backlog delays the start, and one that is started again and again still gets on.
+        purge_step(&app).await?;
         let stop = watch::Sender::new(false);
         let bounds = Bounds {
             connections: app.config.max_connections,
@@ -130,7 +134,7 @@ impl Drop for Server {
 }
 
 async fn purge(app: Arc<App<AnyStore>>, stop: watch::Receiver<bool>) {
-    let mut every = tokio::time::interval(PURGE_EVERY);
+    let mut every = tokio::time::interval_at(Instant::now() + PURGE_EVERY, PURGE_EVERY);
     let over = stopped(stop);
     tokio::pin!(over);
     loop {
@@ -145,22 +149,24 @@ async fn purge(app: Arc<App<AnyStore>>, stop: watch::Receiver<bool>) {
 }
 
 async fn purge_once<S: Store>(app: &App<S>) -> Result<u64, StoreError> {
-    let ttl = app.config.key_ttl_ms;
     let mut gone = 0;
     loop {
-        let step = app.store.transact(move |tx| tx.purge(tx.now().saturating_sub(ttl), PURGE_STEP)).await?;
-        gone += step;
-        if step < PURGE_STEP {
+        let (keys, tabs) = purge_step(app).await?;
+        gone += keys;
+        if keys < PURGE_STEP && tabs < PURGE_STEP {
             break;
         }
-    }
-    let ttl = app.config.tab_ttl_ms.max(ttl);
-    let mut step = PURGE_STEP;
-    while step == PURGE_STEP {
-        step = app.store.transact(move |tx| tx.purge_tabs(tx.now().saturating_sub(ttl), PURGE_STEP)).await?;
     }
     for (state, rows) in app.store.transact(|tx| tx.counts()).await? {
         tracing::info!(state = state.as_str(), rows, "open keys");
     }
     Ok(gone)
+}
+
+/// One step of it: how many keys went, and how much of what tabs left behind.
+async fn purge_step<S: Store>(app: &App<S>) -> Result<(u64, u64), StoreError> {
+    let (keys, tabs) = (app.config.key_ttl_ms, app.config.tab_ttl_ms.max(app.config.key_ttl_ms));
+    let keys = app.store.transact(move |tx| tx.purge(tx.now().saturating_sub(keys), PURGE_STEP)).await?;
+    let tabs = app.store.transact(move |tx| tx.purge_tabs(tx.now().saturating_sub(tabs), PURGE_STEP)).await?;
+    Ok((keys, tabs))
 }
