@@ -157,7 +157,7 @@ async fn no_token_ticket_or_text_is_logged() {
     // What a frame calls itself is told, and not at any length.
     let frame = format!(r#"{{"type":"{}","x":"\ud800"}}"#, "z".repeat(20_000));
     socket.send(Message::Text(frame.into())).await.unwrap();
-    socket.send(Message::Text(TabFrame::Ping { t: 1 }.encode().into())).await.unwrap();
+    socket.send(Message::Text(TabFrame::Ping { t: 1, visible: true }.encode().into())).await.unwrap();
     let pong = async { while !socket.next().await.unwrap().unwrap().to_text().unwrap().contains("pong") {} };
     tokio::time::timeout(PATIENCE, pong).await.unwrap();
     drop(socket);
