@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use thirtyfour::WebDriver;
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -83,8 +83,10 @@ impl Demo {
 
     /// Sets fault switches that have no button.
     pub async fn set_faults(&self, change: Value) {
-        let set = "await fetch('/faults', { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(args) })";
-        self.page.run(set, change).await;
+        let set = "const headers = { 'content-type': 'application/json', authorization: `Bearer ${args.token}` };
+            return (await fetch('/faults', { method: 'POST', headers, body: JSON.stringify(args.change) })).status";
+        let status = self.page.run(set, json!({ "token": self.token, "change": change })).await;
+        assert_eq!(status, 200, "the server takes fault switches from whoever has the token");
     }
 
     /// Starts an agent.

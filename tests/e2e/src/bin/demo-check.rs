@@ -71,7 +71,8 @@ async fn play(demo: Demo) {
 
 /// An op whose acknowledgements are all lost, and whose recipient is gone before it saves.
 async fn lose_the_tab(demo: &Demo) {
-    demo.set_faults(json!({ "lose_next_ack": 2 })).await;
+    // However often the agent tries until the tab is gone.
+    demo.set_faults(json!({ "lose_next_ack": 1_000 })).await;
     let agent = demo.agent(&["patch", DOC, "--append", &format!("\n{CLOSED}\n"), "--key", KEY]);
     let (told, ()) = tokio::join!(agent, async {
         demo.page().until("document.querySelector('#journal tr[data-state=applied] [data-cell=flushed] [data-on=false]') !== null").await;
