@@ -49,6 +49,16 @@ mutants! {
     CarriedUntold,
     /// J12a: the journal keeps its id, and the epochs, though its records are gone
     JournalIdKept,
+    /// J1: what removes a record takes out the intent that was queued behind it
+    RemoveLast,
+    /// R1: what was confirmed of one content is not listed for the next
+    ConfirmedOfAnother,
+    /// J6: a word that was kept is never taken back
+    KeptForGood,
+    /// W3: the tab does not say what the socket confirmed of its own lost saves
+    OwnSavesUntold,
+    /// W1: what the content carries without a record is not named
+    CarriedUnnamed,
     /// J12c: a relaxed journal says it is strict
     RelaxedAsStrict,
     /// J1: the intent is said to be durable and is not

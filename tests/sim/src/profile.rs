@@ -12,6 +12,8 @@ pub struct Profile {
     pub name: &'static str,
     /// The longest ordinary delay of anything that travels or is written, in ms.
     pub delay_ms: u64,
+    /// The longest that the disk takes for a transaction beyond that, in ms.
+    pub disk_ms: u64,
     /// How often something is delayed by seconds instead.
     pub late: u64,
     /// How often the context dies between two outputs.
@@ -80,6 +82,7 @@ use Fault::{
 const CALM: Profile = Profile {
     name: "calm",
     delay_ms: 40,
+    disk_ms: 0,
     late: 0,
     crash: 0,
     lose: 0,
@@ -192,6 +195,31 @@ pub const PROFILES: &[Profile] = &[
         homed: Some(Homed::Elsewhere),
         ..CALM
     },
+    // A disk so slow that sockets come and go while it writes.
+    Profile {
+        name: "slow disk",
+        delay_ms: 60,
+        disk_ms: 4_000,
+        crash: 3,
+        deaf: 300,
+        fault_every_ms: 400,
+        faults: &[(Cut, 12), (Reload, 2), (Crash, 2)],
+        durability: Some(Durability::Strict),
+        homed: Some(Homed::Elsewhere),
+        ..CALM
+    },
+    // A server so far away that content comes and goes before it has heard of it.
+    Profile {
+        name: "far away",
+        delay_ms: 60,
+        late: 250,
+        crash: 1,
+        typing: 400,
+        fault_every_ms: 500,
+        faults: &[(Refresh, 6), (Reload, 4), (Cut, 4)],
+        homed: Some(Homed::Elsewhere),
+        ..CALM
+    },
     // Handlers that take longer than the content they were called for lives.
     Profile {
         name: "tardy",
@@ -248,6 +276,10 @@ pub struct Setup {
     pub reconciles: bool,
     /// Whether patch ids live inside the document.
     pub marks_in_document: bool,
+    /// Whether drafts are written together with the patches they hold (J6).
+    pub co_commits: bool,
+    /// Whether the host merges by laying its own changes over the stored text: what it is not told of comes in again (W3).
+    pub merges_blindly: bool,
     /// How many windows the browser has.
     pub windows: usize,
     /// How many writes the callers make.
@@ -278,6 +310,21 @@ impl Setup {
         let ops = rng.range(2, 7) as usize;
         let patch_timeout_ms = rng.range(1500, 15_000);
         let faulty_ms = rng.range(10_000, 40_000);
-        Self { profile, durability, homed, reconciles, marks_in_document, windows, ops, patch_timeout_ms, faulty_ms }
+        let co_commits = rng.chance(350);
+        // Of what a draft holds that outlived the journal's word about it nobody can be told.
+        let merges_blindly = rng.chance(500) && (homed == Homed::Server || co_commits);
+        Self {
+            profile,
+            durability,
+            homed,
+            reconciles,
+            marks_in_document,
+            co_commits,
+            merges_blindly,
+            windows,
+            ops,
+            patch_timeout_ms,
+            faulty_ms,
+        }
     }
 }

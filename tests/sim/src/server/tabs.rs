@@ -138,7 +138,13 @@ impl Sim {
             Place::Later | Place::Unordered => rows.announce(session.tab_id, &open.doc, announced),
         }
         self.oracle.dirty = true;
-        let listed: BTreeMap<PatchId, &UnconfirmedEntry> = open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();
+        let mut listed: BTreeMap<PatchId, &UnconfirmedEntry> =
+            open.unconfirmed.iter().map(|e| (e.patch_id, e)).collect();
+        if self.is(Mutant::ConfirmedOfAnother) {
+            let rows = &self.server.rows;
+            let is_known = |id: &PatchId| rows.key_of_patch(*id).is_some_and(|r| r.state == KeyState::Acked);
+            listed.retain(|id, entry| entry.state != ReportedState::Applied || !is_known(id));
+        }
         let rows = &self.server.rows;
         let mut found = rows.open_keys(session.tab_id, &open.doc);
         for patch_id in listed.keys() {

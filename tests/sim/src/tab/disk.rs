@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use patchkeep_core::ids::{DocId, JournalId, TabId, Uuid};
+use patchkeep_core::ids::{DocId, JournalId, PatchId, TabId, Uuid};
 use patchkeep_core::storage::{Durability, RecordKey, StorageFault, Transaction, TransactionOutcome, Write};
 
 use crate::rng::Rng;
@@ -14,6 +14,8 @@ pub struct Draft {
     pub text: String,
     /// The stored version it is based on.
     pub base_seq: u64,
+    /// The patches it holds, where the host writes them beside it (J6).
+    pub carried: Option<Vec<PatchId>>,
 }
 
 /// The disk.
@@ -81,6 +83,17 @@ impl Disk {
             }
         }
         TransactionOutcome::Durable { strict: transaction.strict && self.durability == Durability::Strict }
+    }
+
+    /// A record that was kept stays so, whatever is written of it.
+    pub(crate) fn keep_for_good(&self, transaction: &mut Transaction) {
+        for write in &mut transaction.writes {
+            if let Write::Put { key, record } = write
+                && self.records.get(&(transaction.tab_id, key.clone())).is_some_and(|r| r.contains("\"kept\":true"))
+            {
+                *record = record.replace("\"kept\":false", "\"kept\":true");
+            }
+        }
     }
 
     /// The stored epoch of a tab; 0 where there is none.

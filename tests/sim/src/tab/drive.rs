@@ -164,7 +164,7 @@ impl Sim {
                     self.up(socket, Message::Text(text));
                 }
             }
-            Output::Transact(transaction) => self.later(Event::TxApply { context: id, transaction }),
+            Output::Transact(transaction) => self.transact(id, transaction),
             Output::ReadEpoch => self.later(Event::ReadEpoch { context: id }),
             Output::CheckGuard { call, doc } => {
                 let Some(context) = self.contexts.get_mut(&id) else { return };
@@ -214,6 +214,14 @@ impl Sim {
         }
     }
 
+    /// A transaction is on its way to the disk.
+    fn transact(&mut self, context: u64, transaction: Transaction) {
+        let disk_ms = if self.is_calm { 0 } else { self.setup.profile.disk_ms };
+        let slowly = if disk_ms > 0 { self.rng.range(0, disk_ms) } else { 0 };
+        let at = self.now + self.delay() + slowly;
+        self.at(at, Event::TxApply { context, transaction });
+    }
+
     /// A transaction takes effect. One of a context that died meanwhile was issued all the same, and may run.
     pub(crate) fn tx_apply(&mut self, id: u64, transaction: &Transaction) {
         if !self.contexts.contains_key(&id) && self.rng.chance(500) {
@@ -225,6 +233,8 @@ impl Sim {
             Some(Mutant::NoIntent) => {
                 transaction.writes.retain(|w| !matches!(w, Write::Put { record, .. } if record.contains("applying")))
             }
+            Some(Mutant::RemoveLast) => transaction.writes.sort_by_key(|w| matches!(w, Write::Remove(_))),
+            Some(Mutant::KeptForGood) => self.disk.keep_for_good(&mut transaction),
             _ => {}
         }
         let mut outcome = self.disk.run(&transaction);

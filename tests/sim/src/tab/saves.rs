@@ -59,7 +59,9 @@ impl Sim {
         {
             return;
         }
-        self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text, base_seq: mark.base_seq });
+        let carried = self.setup.co_commits.then(|| mark.patch_ids.clone());
+        let draft = Draft { text: open.text, base_seq: mark.base_seq, carried };
+        self.disk.drafts.insert((context.tab, doc.clone()), draft);
         self.oracle.dirty = true;
         let now = context.clocks(now);
         if context.session.kept(now, &mark).is_err() {
@@ -70,7 +72,7 @@ impl Sim {
 
     /// An editor that keeps a draft with every change, before anybody could take a mark.
     pub(crate) fn draft_at_once(&mut self, id: u64, doc: &DocId) {
-        if self.setup.homed == Homed::Server || !self.rng.chance(400) {
+        if self.setup.homed == Homed::Server || self.setup.co_commits || !self.rng.chance(400) {
             return;
         }
         let Some(context) = self.contexts.get(&id) else { return };
@@ -78,7 +80,9 @@ impl Sim {
         let is_fenced = self.disk.epoch(context.tab) > context.session.identity().epoch;
         let is_fenced = is_fenced && !self.is(Mutant::NoStoreFence);
         if let Some(open) = context.docs.get(doc).filter(|_| !is_fenced) {
-            self.disk.drafts.insert((context.tab, doc.clone()), Draft { text: open.text.clone(), base_seq });
+            self.disk
+                .drafts
+                .insert((context.tab, doc.clone()), Draft { text: open.text.clone(), base_seq, carried: None });
         }
     }
 
@@ -106,6 +110,10 @@ impl Sim {
         match self.mutant {
             Some(Mutant::NamelessSave) => save.patch_ids.clear(),
             Some(Mutant::NoDoubt) => save.in_doubt.clear(),
+            Some(Mutant::CarriedUnnamed) => {
+                let records = self.contexts.get(&id).map(|c| c.session.records()).unwrap_or_default();
+                save.patch_ids.retain(|id| records.iter().any(|r| r.patch_id == *id));
+            }
             _ => {}
         }
         self.names_all(&open, &save);
@@ -133,6 +141,7 @@ impl Sim {
             return self.at(now + 500, again);
         }
         context.saving.remove(&mark.doc);
+        let said = answer.as_ref().map(|(_, body)| body.clone()).unwrap_or_default();
         let answer = match answer {
             Some((status, body)) => {
                 SaveAnswer::Answered { status, content_type: Some("application/json".into()), body }
@@ -153,7 +162,10 @@ impl Sim {
                     self.disk.drafts.remove(&draft);
                 }
             }
-            SaveOutcome::Conflict { patch_ids, in_doubt, .. } if is_open => {
+            SaveOutcome::Conflict { mut patch_ids, in_doubt, .. } if is_open => {
+                if self.is(Mutant::OwnSavesUntold) {
+                    patch_ids.retain(|id| said.contains(&id.to_string()));
+                }
                 self.fetch(id, &mark.doc, Why::Merge(Held { patch_ids, in_doubt }));
             }
             SaveOutcome::Fenced => {
@@ -204,6 +216,8 @@ impl Sim {
         let draft = self.disk.drafts.get(&(context.tab, doc.clone())).cloned();
         let (mine, restored, base_seq, carried) = match why {
             Why::Open => match draft.filter(|_| self.setup.homed == Homed::Elsewhere) {
+                // What is written beside the text says what it holds; where nothing is, the journal's own marks do.
+                Some(Draft { text, base_seq, carried: Some(carried) }) => (text, false, base_seq, carried),
                 Some(draft) => (draft.text, true, draft.base_seq, Vec::new()),
                 None => (text.to_owned(), false, seq, Vec::new()),
             },
@@ -223,7 +237,7 @@ impl Sim {
                 Some((mark, open)) => {
                     let carried: Vec<PatchId> =
                         mark.patch_ids.into_iter().filter(|p| !held.patch_ids.contains(p)).collect();
-                    (self.merged(&open.text, text, &carried, held), false, seq, carried)
+                    (self.merged(&open, text, &carried, held), false, seq, carried)
                 }
                 // A handler runs: whether its effect is in the text cannot be said yet.
                 None => return self.at(self.now + 200, again),
@@ -279,14 +293,18 @@ impl Sim {
     }
 
     /// What a merge makes of two texts: the stored one, and of mine what is carried over. Effects of which the host
-    /// was not told whose they are, or whether the stored text holds them, come along where that does not show them.
-    fn merged(&self, mine: &str, stored: &str, carried: &[PatchId], held: &Held) -> String {
+    /// was not told whose they are, or whether the stored text holds them, come along where that does not show them. A
+    /// blind host looks at nothing but its own changes: what came into its text since the base.
+    fn merged(&self, mine: &OpenText, stored: &str, carried: &[PatchId], held: &Held) -> String {
         let mut text = stored.to_owned();
-        for (at, op) in self.ops.iter().enumerate().filter(|(_, op)| mine.contains(op.token.as_str())) {
+        for (at, op) in self.ops.iter().enumerate().filter(|(_, op)| mine.text.contains(op.token.as_str())) {
+            let token = op.token.as_str();
             let is_of = |ids: &[PatchId]| ids.iter().any(|id| self.oracle.planned.get(id) == Some(&at));
+            let is_shown = stored.contains(token);
+            let may_be_there = is_of(&held.in_doubt) || !self.setup.merges_blindly || mine.saved.contains(token);
             let surely = is_of(carried) && !is_of(&held.in_doubt);
-            if surely || (!is_of(&held.patch_ids) && !stored.contains(op.token.as_str())) {
-                text.push_str(&op.token);
+            if surely || (!is_of(&held.patch_ids) && !(may_be_there && is_shown)) {
+                text.push_str(token);
             }
         }
         text
