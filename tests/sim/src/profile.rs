@@ -212,7 +212,8 @@ pub const PROFILES: &[Profile] = &[
     Profile {
         name: "far away",
         delay_ms: 60,
-        late: 250,
+        late: 100,
+        lose: 600,
         crash: 1,
         typing: 400,
         fault_every_ms: 500,

@@ -303,7 +303,8 @@ impl Sim {
             let is_shown = stored.contains(token);
             let may_be_there = is_of(&held.in_doubt) || !self.setup.merges_blindly || mine.saved.contains(token);
             let surely = is_of(carried) && !is_of(&held.in_doubt);
-            if surely || (!is_of(&held.patch_ids) && !(may_be_there && is_shown)) {
+            let is_there = is_of(&held.patch_ids) || (may_be_there && is_shown);
+            if surely || !is_there {
                 text.push_str(token);
             }
         }
